@@ -17,4 +17,6 @@ pub struct TargetColumn {
     /// Where it is not loaded, the destination has a value for it: a default, or the next of its
     /// sequence.
     pub fills_itself: bool,
+    /// The destination takes no row of its table in a binary form, not even one without it.
+    pub keeps_rows_text: bool,
 }

@@ -50,6 +50,9 @@ pub struct Column {
     pub is_identity: bool,
     /// It has a value of its own where none is given.
     pub has_default: bool,
+    /// Its type has a binary form. COPY asks that of every column of a table, sent or not (`BeginCopyFrom` in
+    /// PostgreSQL's copyfrom.c).
+    pub has_binary_input: bool,
     /// Of an identity column: the sequence that fills it, quoted.
     pub sequence: Option<String>,
     /// What decides which of its texts comes first.
@@ -162,7 +165,7 @@ fn columns(session: &mut Session, oid: u32) -> Result<Vec<Column>, ConnectionErr
     let found = session.query(&format!(
         "SELECT a.attname, format_type(a.atttypid, a.atttypmod) AS type_name, a.atttypmod,
                 a.attnotnull, a.attgenerated <> '' AS is_generated, a.attidentity <> '' AS is_identity,
-                a.atthasdef OR t.typdefault IS NOT NULL AS has_default,
+                a.atthasdef OR t.typdefault IS NOT NULL AS has_default, t.typreceive <> 0 AS has_binary_input,
                 CASE WHEN a.attidentity <> ''
                      THEN pg_get_serial_sequence(a.attrelid::regclass::text, a.attname) END AS sequence,
                 tn.nspname AS type_schema, t.typname, t.typtype,
@@ -227,6 +230,7 @@ fn column(row: &Row) -> Column {
         is_generated: row.flag("is_generated"),
         is_identity: row.flag("is_identity"),
         has_default: row.flag("has_default"),
+        has_binary_input: row.flag("has_binary_input"),
         sequence: row.get("sequence").map(str::to_owned),
         collation: match (row.flag("is_of_bytes"), row.flag("is_exact")) {
             (true, _) => Collation::OfBytes,

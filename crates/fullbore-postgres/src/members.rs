@@ -7,19 +7,23 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use fullbore_load::members;
 use fullbore_pgwire::session::path::OF_ROLE;
-use fullbore_pgwire::{ConnectionOptions, QualifiedName, Session, quote_identifier, quote_literal};
+use fullbore_pgwire::{
+    ConnectionOptions, QualifiedName, Row, Session, quote_identifier, quote_literal,
+};
 use fullbore_read::error::{Error, Result};
 
-use crate::catalog;
 use crate::error::{failed, failed_while, refuse, refused};
+use crate::publish::upsert::key::INDEXES;
 use crate::{session_settings, timeouts};
 
 #[derive(Debug)]
 struct Members {
     options: ConnectionOptions,
     table: QualifiedName,
-    /// Quoted, with commas between them.
-    key: String,
+    /// Quoted.
+    key: Vec<String>,
+    /// What finds each of them equal, with its schema: no other one may stand in for it.
+    equals: Vec<String>,
     session: Mutex<Option<Session>>,
 }
 
@@ -30,23 +34,32 @@ pub fn of(
     table: QualifiedName,
     key: &[String],
 ) -> Result<Arc<dyn members::Members>> {
-    let asked = format!(
-        "SELECT EXISTS (SELECT FROM pg_catalog.pg_index i
-                         WHERE i.indrelid = {}::pg_catalog.regclass AND i.indisunique AND i.indisvalid
-                           AND i.indimmediate AND {}) AS is_unique",
-        quote_literal(&table.to_string()).map_err(failed)?,
-        catalog::index_is_over(key).map_err(failed)?
-    );
-    let rows = session.query(&asked).map_err(refused)?;
-    if !rows.first().is_some_and(|row| row.flag("is_unique")) {
+    let oid =
+        format!("{}::pg_catalog.regclass", quote_literal(&table.to_string()).map_err(failed)?);
+    let indexes = session.query(&INDEXES.replace("{oid}", &oid)).map_err(refused)?;
+    let equals = indexes.iter().find_map(|row| equals(row, key));
+    let Some(equals) = equals else {
         return Err(refuse(
             format!("{table}: nothing keeps ({}) from being inserted twice", key.join(", ")),
             "add a unique constraint over the key of the lookup",
         ));
-    }
+    };
     let quoted: Result<Vec<_>, _> = key.iter().map(|name| quote_identifier(name)).collect();
-    let key = quoted.map_err(failed)?.join(", ");
-    Ok(Arc::new(Members { options, table, key, session: Mutex::new(None) }))
+    let key = quoted.map_err(failed)?;
+    Ok(Arc::new(Members { options, table, key, equals, session: Mutex::new(None) }))
+}
+
+/// The operators by which a unique index finds the columns of a key equal, where it is over these alone.
+fn equals(index: &Row, key: &[String]) -> Option<Vec<String>> {
+    let list = |name: &str| -> Vec<String> {
+        index.text(name).split('\u{1}').map(str::to_owned).collect()
+    };
+    let (columns, operators) = (list("columns"), list("operators"));
+    let of = |name: &String| {
+        let place = columns.iter().position(|column| column == name)?;
+        operators.get(place).cloned()
+    };
+    if columns.len() == key.len() { key.iter().map(of).collect() } else { None }
 }
 
 impl members::Members for Members {
@@ -64,20 +77,28 @@ impl members::Members for Members {
                 other.insert(session)
             }
         };
-        let rows = keys.iter().map(|key| {
-            let values: Result<Vec<_>, _> = key.iter().map(|value| quote_literal(value)).collect();
-            values.map(|values| format!("({})", values.join(", "))).map_err(failed)
-        });
-        let rows = rows.collect::<Result<Vec<_>>>()?.join(", ");
+        let literals = |key: &Vec<String>| -> Result<Vec<String>> {
+            key.iter().map(|value| quote_literal(value).map_err(failed)).collect()
+        };
+        let values = keys.iter().map(literals).collect::<Result<Vec<_>>>()?;
+        let rows: Vec<String> =
+            values.iter().map(|values| format!("({})", values.join(", "))).collect();
         let Self { table, key, .. } = self;
         let what = format!("inserting keys into {table}");
+        let columns = key.join(", ");
         let statement = format!(
-            "{OF_ROLE}INSERT INTO {table} ({key}) VALUES {rows} ON CONFLICT ({key}) DO NOTHING"
+            "{OF_ROLE}INSERT INTO {table} ({columns}) VALUES {} ON CONFLICT ({columns}) DO NOTHING",
+            rows.join(", ")
         );
         session.execute(&statement).map_err(|error| failed_while(error, &what))?;
         let mut lines = Vec::new();
-        let all =
-            format!("{OF_ROLE}COPY (SELECT * FROM {table} WHERE ({key}) IN ({rows})) TO STDOUT");
+        let is_it = |values: &Vec<String>| {
+            let each = key.iter().zip(&self.equals).zip(values);
+            let each = each.map(|((column, equals), value)| format!("{column} {equals} {value}"));
+            format!("({})", each.collect::<Vec<_>>().join(" AND "))
+        };
+        let those = values.iter().map(is_it).collect::<Vec<_>>().join(" OR ");
+        let all = format!("{OF_ROLE}COPY (SELECT * FROM {table} WHERE {those}) TO STDOUT");
         let copied = session.copy_out(&all, &mut |data| {
             lines.extend_from_slice(data);
             Ok(())

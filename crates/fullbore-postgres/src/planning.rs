@@ -328,6 +328,7 @@ impl Server {
             is_nullable: !column.is_not_null,
             is_generated: column.is_generated,
             fills_itself: column.is_identity || column.has_default,
+            keeps_rows_text: !column.has_binary_input,
         });
         columns.collect()
     }

@@ -52,6 +52,8 @@ pub struct Postgres {
     /// What the run proves of its rows.
     pub(crate) verification: State,
     pub(crate) waits_for: Mutex<Vec<String>>,
+    /// Sessions that keep others from merging rows into targets.
+    pub(crate) turns: Mutex<Vec<Session>>,
     /// What tables were that are to be replaced, by number of table, as this process began the run.
     baselines: Mutex<BTreeMap<usize, Baseline>>,
     pub(crate) guard: Mutex<Option<Guard>>,
@@ -97,6 +99,7 @@ impl Postgres {
             holder: AtomicI32::new(0),
             verification: State::default(),
             waits_for: Mutex::default(),
+            turns: Mutex::default(),
             baselines: Mutex::default(),
             guard: Mutex::default(),
             looked_at: Mutex::default(),

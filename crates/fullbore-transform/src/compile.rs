@@ -8,15 +8,18 @@ use arrow_array::{Array, ArrayRef, BooleanArray};
 use arrow_schema::DataType;
 use chrono::DateTime;
 use datafusion_common::config::ConfigOptions;
-use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion_common::{Column, DFSchema, DFSchemaRef, DataFusionError, TableReference, plan_err};
+use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion_common::{
+    Column, DFSchema, DFSchemaRef, DataFusionError, ScalarValue, TableReference, plan_err,
+};
 use datafusion_expr::execution_props::ExecutionProps;
 use datafusion_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion_expr::planner::{ContextProvider, ExprPlanner, TypePlanner};
 use datafusion_expr::simplify::SimplifyContext;
 use datafusion_expr::{AggregateUDF, Expr, ExprSchemable, HigherOrderUDF, ScalarUDF, TableSource};
-use datafusion_expr::{Volatility, WindowUDF};
+use datafusion_expr::{Operator, Volatility, WindowUDF};
 use datafusion_optimizer::simplify_expressions::ExprSimplifier;
+use datafusion_physical_expr::expressions::{BinaryExpr, Literal, NegativeExpr};
 use datafusion_physical_expr::{PhysicalExpr, create_physical_expr};
 use datafusion_sql::planner::{ParserOptions, PlannerContext, SqlToRel};
 use datafusion_sql::sqlparser::ast::{
@@ -177,6 +180,7 @@ impl Compiler {
             &properties,
             &PhysicalPlanningContext::default(),
         );
+        let physical = physical.and_then(|found| within_range(found, self.schema.inner()));
         let physical = physical.map_err(words)?;
         // What the engine knows only when it evaluates is known before a row moves.
         let nothing = RecordBatch::new_empty(Arc::clone(self.schema.inner()));
@@ -290,6 +294,31 @@ fn refuse(expression: &Expr) -> Result<(), Words> {
     refused.map_or(Ok(()), Err)
 }
 
+/// The same, where sums, differences and products that leave the range of their type are errors, as in PostgreSQL: the
+/// engine's own begin again at the other end.
+fn within_range(
+    expression: Arc<dyn PhysicalExpr>,
+    schema: &Schema,
+) -> datafusion_common::Result<Arc<dyn PhysicalExpr>> {
+    let checked = expression.transform_up(|part| {
+        if let Some(operation) = part.downcast_ref::<BinaryExpr>() {
+            let checked = operation.clone().with_fail_on_overflow(true);
+            return Ok(Transformed::yes(Arc::new(checked) as Arc<dyn PhysicalExpr>));
+        }
+        let Some(negative) = part.downcast_ref::<NegativeExpr>() else {
+            return Ok(Transformed::no(part));
+        };
+        let data_type = negative.arg().data_type(schema)?;
+        if !data_type.is_integer() {
+            return Ok(Transformed::no(part));
+        }
+        let zero = Arc::new(Literal::new(ScalarValue::new_zero(&data_type)?));
+        let less = BinaryExpr::new(zero, Operator::Minus, Arc::clone(negative.arg()));
+        Ok(Transformed::yes(Arc::new(less.with_fail_on_overflow(true)) as Arc<dyn PhysicalExpr>))
+    });
+    checked.map(|found| found.data)
+}
+
 fn is_volatile(function: &ScalarUDF) -> bool {
     function.signature().volatility == Volatility::Volatile
 }
@@ -298,7 +327,8 @@ fn is_volatile(function: &ScalarUDF) -> bool {
 fn words(error: DataFusionError) -> Words {
     let error = error.find_root().to_string();
     let mut rest = error.lines().next().unwrap_or_default();
-    const BEFORE: [&str; 9] = [
+    const BEFORE: [&str; 10] = [
+        "Arithmetic overflow: ",
         "Arrow error: ",
         "Cast error: ",
         "Compute error: ",
@@ -347,6 +377,7 @@ impl Functions {
             }
             by_name.insert(function.name().to_owned(), function);
         }
+        functions::ANOTHER_MEANING.iter().for_each(|name| drop(by_name.remove(*name)));
         Self { by_name, planners: functions::planners(), options: ConfigOptions::default() }
     }
 }

@@ -5,12 +5,16 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, UInt32Array, new_null_array};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Int64Array, RecordBatch, StringArray, UInt32Array,
+    new_null_array,
+};
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_row::{RowConverter, Rows, SortField};
 use arrow_schema::DataType;
 use arrow_select::concat::concat;
 use arrow_select::interleave::interleave;
+use arrow_select::nullif::nullif;
 use arrow_select::take::take;
 use fullbore_read::cast::shown;
 use hashbrown::{DefaultHashBuilder, HashTable};
@@ -18,12 +22,51 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 use crate::types::engine_type;
 use crate::words::Words;
 
+/// In which form texts of a column of a key are compared.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum KeyForm {
+    #[default]
+    AsItIs,
+    /// Without the blanks that it is padded with: `char(n)`.
+    Unpadded,
+    /// A UUID, whatever its case and its hyphens.
+    Uuid,
+}
+
+impl KeyForm {
+    /// Texts in this form.
+    pub fn of(self, texts: &ArrayRef) -> ArrayRef {
+        let Some(given) = texts.as_string_opt::<i32>() else { return Arc::clone(texts) };
+        let one = |text: &str| match self {
+            Self::AsItIs => text.to_owned(),
+            Self::Unpadded => text.trim_end_matches(' ').to_owned(),
+            Self::Uuid => uuid(text),
+        };
+        match self {
+            Self::AsItIs => Arc::clone(texts),
+            _ => Arc::new(given.iter().map(|text| text.map(one)).collect::<StringArray>()),
+        }
+    }
+}
+
+/// A UUID as PostgreSQL writes it; what is none stays as it is.
+fn uuid(text: &str) -> String {
+    let bare = text.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or(text);
+    let digits = bare.replace('-', "").to_ascii_lowercase();
+    if digits.len() != 32 || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return text.to_owned();
+    }
+    [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &digits[part]).join("-")
+}
+
 /// A table that rows are looked up in.
 #[derive(Debug)]
 pub struct Lookup {
     columns: Vec<(String, ArrayRef)>,
     /// The columns that are its key.
     keys: Vec<usize>,
+    /// One for each of them, or none.
+    forms: Vec<KeyForm>,
     converter: RowConverter,
     rows: Rows,
     /// The first row of each key; those of the same key follow by `next`.
@@ -70,6 +113,7 @@ impl Lookup {
         let mut lookup = Self {
             columns,
             keys,
+            forms: Vec::new(),
             converter,
             rows,
             first: HashTable::with_capacity(count as usize),
@@ -107,6 +151,12 @@ impl Lookup {
         Ok(())
     }
 
+    /// Compares texts of its key in these forms, which its own have already.
+    #[must_use]
+    pub fn with_forms(self, forms: Vec<KeyForm>) -> Self {
+        Self { forms, ..self }
+    }
+
     /// Adds the row that stands for missing keys; one array of one value for each column.
     pub fn with_default(mut self, values: &[ArrayRef]) -> Result<Self, Words> {
         let row = self.rows();
@@ -138,9 +188,10 @@ impl Lookup {
         self.keys.iter().map(|key| self.columns[*key].0.as_str())
     }
 
-    /// Values as those of the `nth` column of its key.
+    /// Values as those of the `nth` column of its key; NULL where no key can be equal.
     pub fn as_key(&self, nth: usize, values: &ArrayRef) -> Result<ArrayRef, Words> {
-        cast(values, self.columns[self.keys[nth]].1.data_type())
+        let wanted = self.columns[self.keys[nth]].1.data_type();
+        Ok(self.forms.get(nth).copied().unwrap_or_default().of(&exactly(values, wanted)?))
     }
 
     /// Moments as its versions have them.
@@ -286,6 +337,29 @@ fn cast(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, Words> {
     cast_with_options(array, wanted, &options).map_err(|error| error.to_string())
 }
 
+/// Numbers and moments as another type has them; NULL where it has none that is equal.
+fn exactly(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, Words> {
+    let is_text = |data_type: &DataType| {
+        matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+    };
+    let given = array.data_type();
+    if given == wanted || is_text(given) || is_text(wanted) {
+        return cast(array, wanted);
+    }
+    let options = CastOptions { safe: true, ..CastOptions::default() };
+    let cast = |array: &ArrayRef, wanted: &DataType| {
+        cast_with_options(array, wanted, &options).map_err(|error| error.to_string())
+    };
+    let there = cast(array, wanted)?;
+    let back = cast(&there, given)?;
+    if back.as_ref() == array.as_ref() {
+        return Ok(there);
+    }
+    let differs = |row| back.slice(row, 1).as_ref() != array.slice(row, 1).as_ref();
+    let mask: BooleanArray = (0..array.len()).map(|row| Some(differs(row))).collect();
+    nullif(&there, &mask).map_err(|error| error.to_string())
+}
+
 /// Dates, moments and numbers as what is ordered as they are.
 fn as_ticks(array: &ArrayRef) -> Result<Int64Array, Words> {
     let whole = match array.data_type() {
@@ -325,7 +399,7 @@ pub fn columns_of(batches: &[RecordBatch]) -> Result<Vec<(String, ArrayRef)>, Wo
 
 #[cfg(test)]
 mod tests {
-    use arrow_array::{Date32Array, StringArray};
+    use arrow_array::{Date32Array, Float64Array, Int16Array};
 
     use super::*;
 
@@ -354,6 +428,28 @@ mod tests {
         let again = vec![("a".into(), longs(&[Some(1), Some(2), Some(1)]))];
         let wrong = Lookup::new(again, vec![0], None).unwrap_err();
         assert_eq!(wrong, "its key a = 1 is there more than once");
+    }
+
+    #[test]
+    fn what_is_not_equal_is_not_found_and_what_is_equal_is_however_it_is_written() {
+        let columns = vec![
+            ("n".into(), Arc::new(Int16Array::from(vec![1, 2])) as ArrayRef),
+            ("c".into(), strings(&["A", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"])),
+        ];
+        let lookup = Lookup::new(columns, vec![0, 1], None).unwrap();
+        let floats: ArrayRef =
+            Arc::new(Float64Array::from(vec![Some(1.0), Some(1.7), Some(4e4), None]));
+        let keys = lookup.as_key(0, &floats).unwrap();
+        assert_eq!(
+            &keys,
+            &(Arc::new(Int16Array::from(vec![Some(1), None, None, None])) as ArrayRef)
+        );
+        let lookup = lookup.with_forms(vec![KeyForm::AsItIs, KeyForm::Unpadded]);
+        assert_eq!(&lookup.as_key(1, &strings(&["A  ", " A"])).unwrap(), &strings(&["A", " A"]));
+        let lookup = lookup.with_forms(vec![KeyForm::AsItIs, KeyForm::Uuid]);
+        let written = strings(&["{A0EEBC99-9C0B4EF8BB6D-6BB9BD380A11}", "A0"]);
+        let read = strings(&["a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "A0"]);
+        assert_eq!(&lookup.as_key(1, &written).unwrap(), &read);
     }
 
     #[test]

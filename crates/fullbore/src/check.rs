@@ -311,6 +311,12 @@ fn check_shared(job: &Job, option: &str) -> Result<()> {
                 "load on one host, or append to a staging table and merge it from there",
             ));
         }
+        if !table.control.is_empty() {
+            return Err(Error::usage_with_hint(
+                format!("{option}: control totals are those of all files, which no host has alone"),
+                "omit --control: row counts of both sides are still compared",
+            ));
+        }
         if table.publish.has_one_session(job.method) {
             return Err(Error::usage_with_hint(
                 format!("{option}: only one session can fill a table directly"),

@@ -115,6 +115,15 @@ impl LedgerState {
                     "--if-loaded skip skips such files, --if-loaded again loads them again",
                 ));
             }
+            if asked.delete_missing && !table.files.is_empty() {
+                return Err(Error::usage_with_hint(
+                    format!(
+                        "{path} would be skipped{more}, since run {run} ({since}) loaded its contents, and \
+                         --delete-missing would delete its rows from {name}"
+                    ),
+                    "--if-loaded again loads all files, as --delete-missing needs",
+                ));
+            }
             self.notes.push(format!(
                 "{path} is skipped{more}: run {run} ({since}) already loaded its contents into \
                  {name}; --if-loaded again loads them again"

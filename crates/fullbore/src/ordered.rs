@@ -211,6 +211,7 @@ fn loading(table: &TableJob, planned: &TablePlan, source: &str) -> TableJob {
         atomic: table.atomic,
         create: table.create,
         schema_file: table.schema_file.clone(),
+        control: planned.controls.iter().map(ToString::to_string).collect(),
         types: match is_typed {
             true => types.map(|column| format!("{}={}", column.name, column.type_name)).collect(),
             false => Vec::new(),

@@ -17,6 +17,24 @@ pub struct Control {
     pub expected: Vec<String>,
 }
 
+/// Between numbers whose sum is expected.
+const PLUS: &str = " + ";
+
+/// As [`Control::read`] reads it.
+impl std::fmt::Display for Control {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} = {}", self.total, self.expected.join(PLUS))
+    }
+}
+
+impl Control {
+    /// `rows = 17`, `sum(amount) = 99.10` or `rows = 17 + 4`.
+    pub fn read(text: &str) -> Result<Self> {
+        let (total, value) = read(text)?;
+        Ok(Self { total, expected: value.split(PLUS).map(number).collect::<Result<_>>()? })
+    }
+}
+
 impl std::fmt::Display for Total {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -77,5 +95,9 @@ mod tests {
         for wrong in ["", "-", "1e5", "1.2.3", "1'; DROP"] {
             assert!(number(wrong).is_err(), "{wrong}");
         }
+        let both = Control::read("sum(a b) =  +1.50 + -2").unwrap();
+        assert_eq!(both.expected, ["+1.50", "-2"]);
+        assert_eq!(Control::read(&both.to_string()).unwrap(), both);
+        assert!(Control::read("rows = 1 + ").is_err());
     }
 }

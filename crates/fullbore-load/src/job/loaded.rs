@@ -32,18 +32,28 @@ impl TableJob {
         lineage.sort();
         let mut types = self.types.clone();
         types.sort();
+        let json = |value: serde_json::Result<String>| value.expect("plain data becomes JSON");
+        let checks = (!self.checks.is_empty()).then(|| json(serde_json::to_string(&self.checks)));
+        let lookups =
+            (!self.lookups.is_empty()).then(|| json(serde_json::to_string(&self.lookups)));
+        let select = (!self.select.is_empty()).then(|| json(serde_json::to_string(&self.select)));
         let options = [
             ("--atomic", flag(self.atomic)),
+            ("--check", checks),
             ("--delete-missing", flag(self.delete_missing)),
+            ("--field-type", list(&self.field_types)),
             ("--keep-old", flag(self.keep_old)),
             ("--key", list(&self.key)),
             ("--lineage", list(&lineage)),
+            ("lookup", lookups),
             ("--query", self.query.clone()),
             ("--on-conflict", self.on_conflict.as_ref().map(ToString::to_string)),
             ("--partition-by", self.partition_by.clone()),
             ("--partition-bounds", list(&self.partition_bounds)),
+            ("--select", select),
             ("--schema", self.schema_file.as_deref().map(absolute)),
             ("--type", list(&types)),
+            ("--where", self.r#where.clone()),
         ];
         let given = options.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
         given.collect()

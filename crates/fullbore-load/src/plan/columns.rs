@@ -149,15 +149,16 @@ pub fn match_columns(
         columns.extend(lineage.iter().map(|column| column.sent(typed)));
         shape_of(columns)
     };
-    let computed = asked.iter().flat_map(|asked| &asked.computed);
-    let computed = computed.filter_map(|c| whole.iter().find(|column| column.name == c.name));
-    let text_only: Vec<String> = loaded
-        .iter()
-        .map(|(_, column)| *column)
-        .chain(computed)
-        .filter(|column| column.field_type.is_none())
-        .map(|column| format!("{} ({})", column.name, column.type_name))
-        .collect();
+    let is_sent = |name: &String| {
+        let mut computed = asked.iter().flat_map(|asked| &asked.computed);
+        loaded.iter().any(|(_, column)| column.name == *name) || computed.any(|c| c.name == *name)
+    };
+    let is_text_only = |column: &&TargetColumn| {
+        column.keeps_rows_text || column.field_type.is_none() && is_sent(&column.name)
+    };
+    let text_only = whole.iter().filter(is_text_only);
+    let text_only: Vec<String> =
+        text_only.map(|column| format!("{} ({})", column.name, column.type_name)).collect();
     let (lane, lane_reason) = if !text_only.is_empty() {
         (Lane::Text, Some(format!("no binary form for {}", text_only.join(", "))))
     } else if job.as_text {

@@ -25,23 +25,18 @@ pub fn controls(job: &TableJob, sources: &Sources) -> Result<Vec<Control>> {
         if let Some(fields) = text.strip_prefix(TRAILER) {
             found.extend(of_trailers(job, sources, fields)?);
         } else if text.contains('=') {
-            found.push(control(text)?);
+            found.push(Control::read(text)?);
         } else {
             let path = PathBuf::from(text);
             let lines = std::fs::read_to_string(&path)
                 .map_err(|source| Error::Read { path: path.clone(), source })?;
             let lines = lines.lines().map(str::trim);
             for line in lines.filter(|line| !line.is_empty() && !line.starts_with('#')) {
-                found.push(control(line)?);
+                found.push(Control::read(line)?);
             }
         }
     }
     Ok(found)
-}
-
-fn control(text: &str) -> Result<Control> {
-    let (total, value) = read(text)?;
-    Ok(Control { total, expected: vec![number(value)?] })
 }
 
 /// `rows = 2, sum(amount) = 3`: the fields of the last line of each file.

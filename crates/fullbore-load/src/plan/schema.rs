@@ -290,6 +290,7 @@ pub fn inferred_columns(
                 is_nullable: true,
                 is_generated: false,
                 fills_itself: false,
+                keeps_rows_text: false,
             })
         })
         .collect()

@@ -82,6 +82,7 @@ mod tests {
             is_nullable: true,
             is_generated: false,
             fills_itself: false,
+            keeps_rows_text: false,
         };
         let integers = FieldType::Array(Box::new(FieldType::Int32));
         let text = target("text", Some(FieldType::text()));

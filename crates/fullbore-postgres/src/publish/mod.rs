@@ -24,6 +24,7 @@ pub mod target_lock;
 pub mod unchanged;
 pub mod upsert;
 
+use std::cell::Cell;
 use std::time::Instant;
 
 use fullbore_load::plan::Plan;
@@ -283,6 +284,7 @@ pub fn publish(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> Res
             return Ok(());
         }
         let shown = show_patiently(postgres, plan, committed);
+        upsert::end_turns(postgres);
         if let Some(ledger) = postgres.ledger()
             && !shown.as_ref().is_err_and(Error::is_lost)
         {
@@ -307,11 +309,12 @@ fn show_patiently(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> 
     let wait = LockWait::of(plan);
     let tables: Vec<&str> = plan.tables.iter().map(|table| table.name.as_str()).collect();
     let what = &format!("publishing {}", tables.join(", "));
+    let taken = Cell::new(0);
     if let Some(mut guard) = postgres.live_guard() {
         let Guard { session, is_sure } = guard.as_mut().expect("it is there");
         session.execute(LOG).map_err(failed)?;
         let shown = locking::insist(postgres, session, &wait, Frame::Savepoint, what, |session| {
-            show(postgres, session, plan, committed, is_sure)
+            show(postgres, session, plan, committed, is_sure, &taken)
         })?;
         // Its locks ended with the transaction.
         *guard = None;
@@ -320,7 +323,7 @@ fn show_patiently(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> 
     let mut session = postgres.control();
     let frame = Frame::Transaction(BEGIN);
     locking::insist(postgres, &mut session, &wait, frame, what, |session| {
-        show(postgres, session, plan, committed, &mut false)
+        show(postgres, session, plan, committed, &mut false, &taken)
     })
 }
 
@@ -333,6 +336,7 @@ fn show(
     plan: &Plan,
     committed: &[Committed],
     is_sure: &mut bool,
+    taken: &Cell<u32>,
 ) -> Result<u64> {
     let mut kept_out = 0;
     if let Some(ledger) = postgres.ledger() {
@@ -351,7 +355,7 @@ fn show(
     }
     for (table, _) in targets().filter(|(_, target)| target.publish == Publish::Upsert) {
         let its: Vec<_> = committed.iter().filter(|piece| piece.table == table).collect();
-        upsert::show(postgres, session, plan, table, &its)?;
+        upsert::show(postgres, session, plan, table, &its, taken)?;
     }
     for (table, _) in targets().filter(|(_, target)| target.is_piecewise()) {
         counted::hold(postgres, session, plan, table, committed)?;

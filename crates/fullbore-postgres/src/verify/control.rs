@@ -1,8 +1,9 @@
 //! Control totals: compared with what is staged, before anything is published.
 
 use fullbore_load::job::control::{Control, Total};
-use fullbore_load::plan::Plan;
+use fullbore_load::plan::{Plan, TablePlan};
 use fullbore_load::sink::Committed;
+use fullbore_parse::types::FieldType;
 use fullbore_pgwire::{QualifiedName, Session, quote_identifier, quote_literal};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_record::terms::Stage;
@@ -26,27 +27,30 @@ pub fn check(postgres: &Postgres, plan: &Plan, committed: &[Committed]) -> Resul
             Stage::Staging | Stage::Target => vec![target.staging(plan)?],
         };
         let mut session = postgres.usable_control()?;
-        compare(&mut session, &plan.tables[table].name, &heaps, controls)?;
+        compare(&mut session, &plan.tables[table], &heaps, controls)?;
     }
     Ok(())
 }
 
 fn compare(
     session: &mut Session,
-    table: &str,
+    table: &TablePlan,
     heaps: &[QualifiedName],
     controls: &[Control],
 ) -> Result<()> {
-    if heaps.is_empty() {
-        return Ok(());
-    }
     let totals = controls.iter().enumerate().map(|(at, control)| {
         let total = match &control.total {
             Total::Rows => "count(*)::numeric".to_owned(),
-            Total::Sum(column) => format!(
-                "coalesce(sum({})::numeric, 0)",
-                quote_identifier(column).map_err(failed)?
-            ),
+            // Of no row, in no table, each sum is 0.
+            Total::Sum(_) if heaps.is_empty() => "0::numeric".to_owned(),
+            Total::Sum(column) => {
+                let quoted = quote_identifier(column).map_err(failed)?;
+                // The decimals of the files add up, whatever their nearest floats do.
+                match is_float(table, column) {
+                    true => format!("coalesce(sum({quoted}::text::numeric), 0)"),
+                    false => format!("coalesce(sum({quoted})::numeric, 0)"),
+                }
+            }
         };
         let expected = control.expected.iter().map(|number| {
             quote_literal(number).map(|literal| format!("{literal}::numeric")).map_err(failed)
@@ -58,8 +62,12 @@ fn compare(
     });
     let totals = totals.collect::<Result<Vec<_>>>()?.join(", ");
     let rows = heaps.iter().map(|heap| format!("SELECT * FROM ONLY {heap}"));
-    let rows = rows.collect::<Vec<_>>().join(" UNION ALL ");
-    let what = format!("comparing the control totals of {table}");
+    let rows = match heaps.is_empty() {
+        true => "SELECT WHERE false".to_owned(),
+        false => rows.collect::<Vec<_>>().join(" UNION ALL "),
+    };
+    let name = &table.name;
+    let what = format!("comparing the control totals of {name}");
     let found = session
         .query(&format!("SELECT {totals} FROM ({rows}) AS loaded"))
         .map_err(|error| failed_while(error, &what))?;
@@ -72,7 +80,7 @@ fn compare(
             |name: &str| row.get(format!("{name}{at}").as_str()).unwrap_or_default().to_owned();
         return Err(Error::Destination {
             message: format!(
-                "control total differs: {} of {table} is {}, expected {}",
+                "control total differs: {} of {name} is {}, expected {}",
                 control.total,
                 text("found"),
                 text("wanted")
@@ -85,4 +93,10 @@ fn compare(
         });
     }
     Ok(())
+}
+
+fn is_float(table: &TablePlan, column: &str) -> bool {
+    use FieldType::{Float32, Float64};
+    let found = table.columns.iter().find(|found| found.name == column);
+    found.is_some_and(|column| matches!(column.field_type, Some(Float32 | Float64)))
 }

@@ -17,6 +17,9 @@ use datafusion_functions::datetime::planner::DatetimeFunctionPlanner;
 use datafusion_functions::unicode::planner::UnicodeFunctionPlanner;
 pub use whole::rounded_casts;
 
+/// Functions of the engine that mean something else in PostgreSQL: its `to_char` reads `YYYY` for those letters.
+pub const ANOTHER_MEANING: [&str; 2] = ["to_char", "date_format"];
+
 pub fn all() -> Vec<Arc<ScalarUDF>> {
     dates::all().map(|function| Arc::new(ScalarUDF::from(function))).to_vec()
 }

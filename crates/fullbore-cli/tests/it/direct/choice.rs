@@ -96,6 +96,31 @@ fn what_copy_must_load_falls_back_with_its_reason() {
 }
 
 #[test]
+fn a_column_that_has_no_binary_form_keeps_all_rows_text_even_where_it_is_not_sent() {
+    for server in TestServer::MAJORS {
+        let cluster = extended_or_skip!(server);
+        let database = cluster.fresh_database();
+        let files = Files::new();
+        let file = files.write("rows.csv", "1,2\n2,3\n");
+        database.psql(
+            "CREATE EXTENSION fullbore;
+             CREATE TABLE t (a integer, owner aclitem DEFAULT '=r/postgres', b integer)",
+        );
+        let some = ["--publish", "replace", "--columns", "a,b"];
+        let said = planned(&database, &files, &file, &some);
+        assert!(said.contains("no binary form for owner (aclitem)"), "{said}");
+        for publish in [&["replace"][..], &["replace", "--method", "direct"], &["append"]] {
+            let args = ["--columns", "a,b", "--header", "none", "--publish"];
+            let output = files.load(&database, &file, "t", &[&args, publish].concat());
+            assert_eq!(output.code, 0, "{}", output.stderr);
+        }
+        let found = database
+            .psql("SELECT a, b, count(*), min(owner::text) FROM t GROUP BY 1, 2 ORDER BY 1");
+        assert_eq!(found, "1|2|2|=r/postgres\n2|3|2|=r/postgres");
+    }
+}
+
+#[test]
 fn tables_that_are_made_are_chosen_for_too() {
     let cluster = extended_or_skip!(TestServer::Embedded18);
     let database = cluster.fresh_database();

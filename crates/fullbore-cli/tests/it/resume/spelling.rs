@@ -113,6 +113,8 @@ fn a_job_that_differs_from_an_unfinished_run_is_refused_with_what_differs() {
     refused(&file, &["--null", "x"], &[&ways[..], &["null was \"\", is \"x\""]].concat());
     refused(&file, &["--atomic"], &[&ways[..], &["--atomic was not given, is given"]].concat());
     refused(&file, &["--lineage", "run=v"], &["--lineage was not given"]);
+    refused(&file, &["--where", "1 = 1"], &["--where was not given, is 1 = 1"]);
+    refused(&file, &["--check", "c=1 = 1"], &["--check was not given"]);
     refused(&file, &["--publish", "replace"], &["--publish was append, is replace"]);
     let planned = files.fullbore(&[
         "plan",

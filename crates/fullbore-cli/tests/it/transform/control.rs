@@ -1,5 +1,6 @@
 //! Control totals are compared before anything is published.
 
+use crate::common::codes::REFUSED;
 use crate::common::refused::fresh;
 use crate::common::{Files, assert_no_leftovers};
 use fullbore_testing::{TestServer, extended_or_skip, wanted};
@@ -41,6 +42,39 @@ fn totals_that_differ_end_the_load_before_it_is_published() {
             assert_no_leftovers(&database);
         }
     }
+}
+
+#[test]
+fn totals_are_compared_whatever_way_rows_take() {
+    let cluster = extended_or_skip!(TestServer::Embedded18);
+    let database = fresh(cluster);
+    let files = Files::new();
+    database.psql(
+        "CREATE TABLE ours (k int, amount real); CREATE TABLE parted (k int, amount real) PARTITION BY RANGE (k)",
+    );
+    files.write("a.csv", "1,1234567\n2,0.5\nT,2\n");
+    files.write("none.csv", "T,2\n");
+    let args = ["--header", "none", "--skip-footer", "1", "--control", "trailer rows = 2"];
+    let sums = ["--order-by", "k desc", "--control", "sum(amount) = 1234567 + 0.5"];
+    let output = files.load(&database, "a.csv", "ours", &[&args[..], &sums].concat());
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    for (file, table, more) in [
+        (
+            "a.csv",
+            "ours",
+            &["--order-by", "k", "--control", "rows = 3", "--if-loaded", "again"][..],
+        ),
+        ("none.csv", "parted", &["--publish", "partitions", "--partition-bounds", "0,9"]),
+        ("none.csv", "ours", &["--publish", "replace"]),
+    ] {
+        let output = files.load(&database, file, table, &[&args[..], more].concat());
+        assert_ne!(output.code, 0, "{more:?}");
+        assert!(output.stderr.contains("control total differs: rows of"), "{}", output.stderr);
+    }
+    assert_eq!(database.psql("SELECT count(*) FROM ours"), "2");
+    let output = files.load(&database, "a.csv", "ours", &[&args[..], &["--part", "1/2"]].concat());
+    assert_eq!(output.code, REFUSED);
+    assert!(output.stderr.contains("which no host has alone"), "{}", output.stderr);
 }
 
 #[test]

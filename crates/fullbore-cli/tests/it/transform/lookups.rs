@@ -213,3 +213,36 @@ fn conditions_mean_what_is_computed_by_a_lookup() {
     assert_eq!(output.code, 0, "{}", output.stderr);
     assert_eq!(database.psql("SELECT * FROM ours"), "2|Bob");
 }
+
+#[test]
+fn keys_are_equal_as_their_column_says() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    let files = Files::new();
+    let uuid = "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11";
+    files.write("a.csv", format!("code,id\nA,{}\nB,\n", uuid.to_uppercase()));
+    database.psql(&format!(
+        "CREATE TABLE ours (code text, name text, n int);
+         CREATE TABLE codes (code char(3) UNIQUE, name char(5) DEFAULT 'new');
+         INSERT INTO codes VALUES ('A', 'Ann'); CREATE TABLE ids (id uuid, n int); INSERT INTO ids VALUES ('{uuid}', 7);
+         CREATE FUNCTION other(bpchar, text) RETURNS bool LANGUAGE sql AS 'SELECT true';
+         CREATE OPERATOR = (LEFTARG = bpchar, RIGHTARG = text, FUNCTION = other)"
+    ));
+    let args = [
+        "--lookup",
+        "c=table:codes on code=code or insert",
+        "--lookup",
+        "i=table:ids on id=id or null",
+        "--select",
+        "name=c.name",
+        "--select",
+        "n=i.n",
+        "--select",
+        "id=",
+    ];
+    let output = files.load(&database, "a.csv", "ours", &args);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let found = database.psql("SELECT code, '<' || name || '>', n FROM ours ORDER BY 1");
+    assert_eq!(found, "A|<Ann>|7\nB|<new>|");
+    assert_eq!(database.psql("SELECT count(*) FROM codes"), "2");
+}

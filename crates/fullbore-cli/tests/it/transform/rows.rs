@@ -1,5 +1,6 @@
 //! Which rows are left out, which are rejected, and how these are told.
 
+use crate::common::codes::REFUSED;
 use crate::common::refused::{SERVERS, fresh};
 use crate::common::{Files, assert_no_leftovers};
 use fullbore_testing::{TestServer, extended_or_skip, shared_or_skip, wanted};
@@ -209,4 +210,38 @@ fn what_cannot_be_computed_is_refused_before_anything_moves() {
         assert!(output.stderr.contains("hint"), "{args:?}: {}", output.stderr);
     }
     assert_no_leftovers(&database);
+}
+
+#[test]
+fn whole_numbers_that_leave_their_range_are_rejected() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    let files = Files::new();
+    files.write("a.csv", "a,b\n2,3\n100000,100000\n-2147483648,1\n");
+    database.psql("CREATE TABLE ours (a int, b int, total bigint, less int)");
+    let args = ["--select", "total=a * b", "--select", "less=-a", "--max-rejects", "2"];
+    let output = files.load(&database, "a.csv", "ours", &args);
+    assert_eq!(output.code, 3, "{}", output.stderr);
+    assert_eq!(database.psql("SELECT * FROM ours"), "2|3|6|-2");
+    let mut told: Vec<_> = files.reasons();
+    told.sort_by_key(|reject| reject["line"].as_u64());
+    let columns: Vec<_> = told.iter().map(|one| one["column"].as_str()).collect();
+    assert_eq!(columns, [Some("total"), Some("less")]);
+    let args = ["--select", "total=to_char(a, '9')", "--if-loaded", "again"];
+    let output = files.load(&database, "a.csv", "ours", &args);
+    assert_eq!(output.code, REFUSED, "{}", output.stderr);
+    assert!(output.stderr.contains("to_char"), "{}", output.stderr);
+}
+
+#[test]
+fn a_zone_is_ignored_where_the_column_ignores_it() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    let files = Files::new();
+    files.write("a.csv", "created\n2024-01-02T00:30:00+02:00\n2024-01-02T23:30:00Z\n");
+    database.psql("CREATE TABLE ours (created timestamp, day date)");
+    let output = files.load(&database, "a.csv", "ours", &["--select", "day=created::date"]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let found = database.psql("SELECT count(*), bool_and(day = created::date) FROM ours");
+    assert_eq!(found, "2|t");
 }

@@ -1,6 +1,7 @@
 //! What an upsert leaves is what the slow and obvious way leaves: rows one by one, in the order of files and lines.
 
 use super::{merged, upsert};
+use crate::common::codes::REFUSED;
 use crate::common::{Files, assert_no_leftovers};
 use fullbore_testing::{TestDatabase, TestServer, shared_or_skip};
 
@@ -189,6 +190,29 @@ fn missing_rows_are_deleted_where_that_is_asked_for() {
         assert_eq!(merged(&output), "1 inserted, 0 updated, 1 unchanged, 2 deleted");
         assert_eq!(database.psql("SELECT * FROM ours ORDER BY k"), "1|one\n4|four");
     }
+}
+
+#[test]
+fn rows_of_files_that_would_be_skipped_are_not_missing() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    let files = Files::new();
+    let first = files.write("a.csv", "k,v\n1,one\n");
+    let second = files.write("b.csv", "k,v\n2,two\n");
+    database.psql("CREATE TABLE ours (k int PRIMARY KEY, v text)");
+    let output = upsert(&files, &database, &[&first], &["--delete-missing"]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    for more in [&["--if-loaded", "skip"][..], &["--resume"]] {
+        let args = [&["--delete-missing"], more].concat();
+        let output = upsert(&files, &database, &[&first, &second], &args);
+        assert_eq!(output.code, REFUSED, "{}", output.stderr);
+        assert!(output.stderr.contains("would delete its rows from"), "{}", output.stderr);
+        assert_eq!(database.psql("SELECT * FROM ours"), "1|one");
+    }
+    let all = ["--delete-missing", "--if-loaded", "again"];
+    let output = upsert(&files, &database, &[&first, &second], &all);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    assert_eq!(database.psql("SELECT * FROM ours ORDER BY k"), "1|one\n2|two");
 }
 
 #[test]

@@ -93,6 +93,25 @@ fn a_row_that_another_key_refuses_stops_the_merge_and_it_goes_on_once_mended() {
     }
 }
 
+#[test]
+fn a_row_that_another_unique_key_refuses_is_told_as_such() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    for atomic in [&[][..], &["--atomic"]] {
+        let files = Files::new();
+        database.psql(
+            "DROP TABLE IF EXISTS ours; CREATE TABLE ours (k int PRIMARY KEY, mail text UNIQUE);
+             INSERT INTO ours VALUES (1, 'a@b')",
+        );
+        let file = files.write("a.csv", "k,mail\n2,a@b\n");
+        let args = [&["--key", "k", "--if-loaded", "again"], atomic].concat();
+        let output = upsert(&files, &database, &[&file], &args);
+        assert_ne!(output.code, 0, "{}", output.stderr);
+        assert!(output.stderr.contains("duplicate key value"), "{}", output.stderr);
+        assert!(!output.stderr.contains("no lock within"), "{}", output.stderr);
+    }
+}
+
 /// Loads of the same keys, and an application that writes them too: nobody is ended by a deadlock.
 #[test]
 fn loads_side_by_side_do_not_lock_each_other_out() {

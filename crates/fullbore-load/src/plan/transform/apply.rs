@@ -195,6 +195,9 @@ fn input_of_text(texts: &ArrayRef, input: &Input) -> std::result::Result<ArrayRe
             format!("it is not a valid {}{guessed}", sql_types::type_name(&input.field_type))
         });
     }
+    // The server ignores the zone of a timestamp that has none.
+    let is_zoneless = matches!(input.field_type, FieldType::Timestamp | FieldType::Date);
+    let as_read = |text| if is_zoneless { without_zone(text) } else { text };
     let options = CastOptions { safe: false, ..CastOptions::default() };
     let trimmed: arrow_array::StringArray = arrow_cast::cast(texts, &DataType::Utf8)
         .map_err(|error| error.to_string())?
@@ -202,8 +205,37 @@ fn input_of_text(texts: &ArrayRef, input: &Input) -> std::result::Result<ArrayRe
         .downcast_ref::<arrow_array::StringArray>()
         .expect("it was just cast")
         .iter()
-        .map(|text| text.map(str::trim))
+        .map(|text| text.map(str::trim).map(as_read))
         .collect();
     cast_with_options(&trimmed, &input.field_type.arrow(), &options)
         .map_err(|_| format!("it is not a valid {}", sql_types::type_name(&input.field_type)))
+}
+
+/// A moment as it stands on the clock, without what says where: `2024-01-02 00:30+02` as `2024-01-02 00:30`.
+fn without_zone(text: &str) -> &str {
+    let Some(time) = text.find(':') else { return text };
+    let end = match text.strip_suffix(['Z', 'z']) {
+        Some(rest) => rest.len(),
+        None => text[time..].rfind(['+', '-']).map_or(text.len(), |sign| time + sign),
+    };
+    text[..end].trim_end()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_is_read_as_it_stands_on_the_clock() {
+        for (text, clock) in [
+            ("2024-01-02T00:30:00+02:00", "2024-01-02T00:30:00"),
+            ("2024-01-02 00:30:00.5 -03", "2024-01-02 00:30:00.5"),
+            ("2024-01-02 00:30Z", "2024-01-02 00:30"),
+            ("2024-01-02 00:30", "2024-01-02 00:30"),
+            ("2024-01-02", "2024-01-02"),
+            ("", ""),
+        ] {
+            assert_eq!(without_zone(text), clock);
+        }
+    }
 }

@@ -12,7 +12,7 @@ use fullbore_parse::block::Block;
 use fullbore_parse::dialect::Dialect;
 use fullbore_parse::types::{FieldType, ParseShape};
 use fullbore_read::error::{Error, Result};
-use fullbore_transform::lookup::columns_of;
+use fullbore_transform::lookup::{KeyForm, columns_of};
 use fullbore_transform::{Compiler, Expression, Lookup};
 
 use crate::job::LookupJob;
@@ -28,16 +28,28 @@ pub struct Found {
     pub lookup: Lookup,
     /// The types of its columns.
     pub types: Vec<(String, FieldType)>,
+    /// In which form their texts are compared; none for those of files.
+    pub forms: Vec<KeyForm>,
     /// What adds missing keys to its table, where that is asked for.
     pub members: Option<Mutex<Arc<dyn Members>>>,
 }
 
 /// Reads lines of COPY text as rows of these columns; what can't be read is refused.
-pub fn parsed(table: &str, types: &[(String, FieldType)], lines: &[u8]) -> Result<RecordBatch> {
+pub fn parsed(
+    table: &str,
+    types: &[(String, FieldType)],
+    forms: &[KeyForm],
+    lines: &[u8],
+) -> Result<RecordBatch> {
     let shape = Arc::new(ParseShape::of_all(types));
     let parsed = Parser::new(Dialect::text(), shape).parse(&Block::of(lines));
     match parsed.odd.len() + parsed.faults.len() {
-        0 => Ok(parsed.batch),
+        0 => {
+            let columns = parsed.batch.columns().iter().zip(forms);
+            let columns = columns.map(|(column, form)| form.of(column)).collect();
+            RecordBatch::try_new(parsed.batch.schema(), columns)
+                .map_err(|error| Error::usage(format!("lookup: {table}: {error}")))
+        }
         _ => Err(Error::usage_with_hint(
             format!("lookup: {table} has values that expressions can't use"),
             "infinite dates and NaN are such; look up in a view without them",
@@ -119,7 +131,7 @@ impl UsedLookup {
         let mut batches = Vec::new();
         for some in missing.chunks(KEYS_AT_ONCE) {
             members.insert(some, &mut |lines| {
-                batches.push(parsed(self.name(), &self.found.types, lines)?);
+                batches.push(parsed(self.name(), &self.found.types, &self.found.forms, lines)?);
                 Ok(())
             })?;
         }

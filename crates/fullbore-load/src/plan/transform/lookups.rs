@@ -14,6 +14,7 @@ use fullbore_read::feed::Fed;
 use fullbore_read::lines::line_at;
 use fullbore_read::ranges::RangeFeed;
 use fullbore_read::{FileRange, SourceFile, StoreOptions};
+use fullbore_transform::lookup::KeyForm;
 use fullbore_transform::{Lookup, assign, lookup};
 
 use super::found::{Found, parsed};
@@ -24,6 +25,7 @@ use crate::plan::header::settle;
 use crate::plan::look::{Sources, look};
 use crate::plan::schema::{Schema, guessed_types, inferred_columns};
 use crate::target::Target;
+use crate::target_column::TargetColumn;
 
 /// Bytes that the lookups of a table take at most, by default.
 const BYTES_MAX: u64 = 1 << 30;
@@ -40,6 +42,7 @@ pub fn read<T: Target>(
 
 fn read_one<T: Target>(job: &LookupJob, store: &StoreOptions, target: Option<&T>) -> Result<Found> {
     let limit = job.memory.map_or(BYTES_MAX, PieceSize::bytes);
+    let mut forms = Vec::new();
     let (types, batches) = match (&job.table, job.sources.as_slice()) {
         (Some(_), [_, ..]) | (None, []) => {
             return Err(Error::usage_with_hint(
@@ -48,7 +51,7 @@ fn read_one<T: Target>(job: &LookupJob, store: &StoreOptions, target: Option<&T>
             ));
         }
         (Some(table), []) => match target {
-            Some(target) => table_rows(target, table, limit)?,
+            Some(target) => table_rows(target, table, limit, &mut forms)?,
             None => {
                 return Err(Error::usage_with_hint(
                     format!("lookup {}: this destination has no tables", job.name),
@@ -85,7 +88,8 @@ fn read_one<T: Target>(job: &LookupJob, store: &StoreOptions, target: Option<&T>
         Some(valid) => Some((place(&valid.from)?, place(&valid.to)?)),
         None => None,
     };
-    let mut found = Lookup::new(columns, keys, valid).map_err(wrong)?;
+    let of_keys = keys.iter().map(|key| forms.get(*key).copied().unwrap_or_default()).collect();
+    let mut found = Lookup::new(columns, keys, valid).map_err(wrong)?.with_forms(of_keys);
     if let Some(default) = &job.default {
         default.0.iter().try_for_each(|(name, _)| place(name).map(drop))?;
         let values = types.iter().map(|(name, field_type)| {
@@ -122,7 +126,7 @@ fn read_one<T: Target>(job: &LookupJob, store: &StoreOptions, target: Option<&T>
             "choose one of missing = \"insert\", default and valid",
         ));
     }
-    Ok(Found { job: job.clone(), lookup: found, types, members })
+    Ok(Found { job: job.clone(), lookup: found, types, forms, members })
 }
 
 type Rows = (Vec<(String, FieldType)>, Vec<RecordBatch>);
@@ -155,16 +159,32 @@ fn held(field_type: Option<FieldType>) -> FieldType {
     }
 }
 
+/// The form in which texts of a column are compared.
+fn form(column: &TargetColumn) -> KeyForm {
+    let is_padded = column.type_name == "character" || column.type_name.starts_with("character(");
+    match column.field_type {
+        Some(FieldType::Uuid) => KeyForm::Uuid,
+        _ if is_padded => KeyForm::Unpadded,
+        _ => KeyForm::AsItIs,
+    }
+}
+
 /// The rows of a table of the destination.
-fn table_rows<T: Target>(target: &T, table: &str, limit: u64) -> Result<Rows> {
+fn table_rows<T: Target>(
+    target: &T,
+    table: &str,
+    limit: u64,
+    forms: &mut Vec<KeyForm>,
+) -> Result<Rows> {
     let Some(columns) = target.existing_columns(table)? else {
         return Err(Error::usage(format!("lookup: there is no table {table}")));
     };
+    *forms = columns.iter().map(form).collect();
     let types = columns.into_iter().map(|column| (column.name, held(column.field_type)));
     let types: Vec<_> = types.collect();
     let (mut batches, mut bytes) = (Vec::new(), 0);
     target.read_table(table, &mut |lines| {
-        let batch = parsed(table, &types, lines)?;
+        let batch = parsed(table, &types, forms, lines)?;
         bytes += batch.get_array_memory_size() as u64;
         batches.push(batch);
         if bytes > limit { Err(too_large(table, limit)) } else { Ok(()) }

@@ -26,7 +26,7 @@ pub struct Merging {
 
 /// The unique indexes that hold for all rows at any time, each with its columns in their order. Strategy 3 of a B-tree
 /// is equality.
-const INDEXES: &str = "
+pub const INDEXES: &str = "
     SELECT bool_or(i.indisprimary) AS is_primary, string_agg(a.attname, E'\\x01' ORDER BY k.place) AS columns,
            string_agg(format('OPERATOR(%I.%s)', n.nspname, o.oprname), E'\\x01' ORDER BY k.place) AS operators
       FROM pg_index i, unnest(i.indkey::int2[], i.indclass::oid[]) WITH ORDINALITY AS k(attnum, class, place)

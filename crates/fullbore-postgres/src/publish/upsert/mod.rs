@@ -13,6 +13,7 @@ mod statements;
 
 use std::cell::Cell;
 use std::ops::Range;
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use fullbore_load::plan::Plan;
@@ -80,7 +81,12 @@ fn ledger_of_parts<'a>(postgres: &'a Postgres, target: &PostgresTable) -> Option
 
 /// Ranks the rows of all targets, and merges them part by part where they are not to be shown at once.
 pub fn merge(postgres: &Postgres, plan: &Plan) -> Result<()> {
-    for (table, target) in postgres.targets().iter().enumerate() {
+    // Those of an attempt before this one.
+    end_turns(postgres);
+    // All runs in one order: turns that are kept can't be waited for in a circle.
+    let mut targets: Vec<_> = postgres.targets().iter().enumerate().collect();
+    targets.sort_by_key(|(_, target)| target.name().to_string());
+    for (table, target) in targets {
         let Some(statements) = Statements::of(plan, table, target)? else { continue };
         let work = Work { postgres, plan, table, target, statements };
         match ledger_of_parts(postgres, target) {
@@ -91,13 +97,20 @@ pub fn merge(postgres: &Postgres, plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-/// Ends the merge of a target, in the transaction that publishes; `committed` are the pieces of it.
+/// Lets other loads merge their rows, once those of all targets are shown.
+pub fn end_turns(postgres: &Postgres) {
+    postgres.turns.lock().unwrap_or_else(PoisonError::into_inner).clear();
+}
+
+/// Ends the merge of a target, in the transaction that publishes; `committed` are the pieces of it. `taken` counts how
+/// often a key was taken by another row, over all attempts.
 pub fn show(
     postgres: &Postgres,
     session: &mut Session,
     plan: &Plan,
     table: usize,
     committed: &[&Committed],
+    taken: &Cell<u32>,
 ) -> Result<()> {
     let target = &postgres.targets()[table];
     let Some(statements) = Statements::of(plan, table, target)? else { return Ok(()) };
@@ -110,7 +123,7 @@ pub fn show(
         },
         None => {
             let pages = 0..work.pages(session)?;
-            let merged = work.merge_pages(session, &pages, &Cell::new(0))?;
+            let merged = work.merge_pages(session, &pages, taken)?;
             session.execute(&LockWait::of(plan).set_local()).map_err(failed)?;
             merged
         }
@@ -178,8 +191,12 @@ impl Work<'_> {
         }
     }
 
+    fn deletes_missing(&self) -> bool {
+        self.target.merging.as_ref().is_some_and(|merging| merging.asked.delete_missing)
+    }
+
     fn statements_delete(&self, rows: u64, committed: &[&Committed]) -> Result<Option<String>> {
-        if !self.target.merging.as_ref().is_some_and(|merging| merging.asked.delete_missing) {
+        if !self.deletes_missing() {
             return Ok(None);
         }
         let rejected = committed.iter().map(|piece| piece.portion.rejected).sum();
@@ -213,16 +230,24 @@ impl Work<'_> {
         self.take_turn(&mut session)?;
         let mut round = merges::last_round(&mut session, ledger, self.table)?;
         let end = round.parts.last().map_or(0, |part| part.end);
+        // What others have merged since an earlier attempt would be deleted, or kept, by the chance of its key.
+        let may_be_overtaken =
+            self.deletes_missing() && round.parts.iter().any(|part| part.is_done);
         // A crash of the server empties the table.
-        if round.parts.is_empty() || self.pages(&mut session)? != end {
+        if round.parts.is_empty() || may_be_overtaken || self.pages(&mut session)? != end {
             round = self.begin_round(&mut session, ledger, round.number + 1)?;
         }
         let open: Vec<Part> = round.parts.iter().filter(|part| !part.is_done).copied().collect();
-        // The turn ends with its session.
         let merged = self.postgres.share_out(self.plan.streams, open, |session, part| {
             self.merge_part(session, ledger, round.number, part)
         });
-        merged.map_err(with_what_stays)
+        merged.map_err(with_what_stays)?;
+        // The turn ends with its session: not before rows are deleted that are in no source.
+        if self.deletes_missing() {
+            let mut turns = self.postgres.turns.lock().unwrap_or_else(PoisonError::into_inner);
+            turns.push(session);
+        }
+        Ok(())
     }
 
     /// Waits until no other load merges rows into the target: it would do so in another order.
