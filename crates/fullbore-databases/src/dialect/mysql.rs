@@ -241,7 +241,10 @@ impl Dialect for MySql {
         let old = named(stage, "_old")?;
         match self.columns(link, &old)? {
             None => Ok(()),
-            Some(_) => link.execute(&format!("RENAME TABLE {table} TO {stage}, {old} TO {table}")),
+            Some(_) => {
+                link.execute(&format!("DROP TABLE IF EXISTS {stage}"))?;
+                link.execute(&format!("RENAME TABLE {table} TO {stage}, {old} TO {table}"))
+            }
         }
     }
 

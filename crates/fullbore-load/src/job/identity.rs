@@ -57,7 +57,7 @@ pub(super) fn hash_of(text: &[u8]) -> String {
     Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn absolute(path: &str) -> Result<String> {
+pub(super) fn absolute(path: &str) -> Result<String> {
     let absolute = discover::absolute(Path::new(path))
         .map_err(|source| Error::Read { path: path.into(), source })?;
     Ok(absolute.to_string_lossy().into_owned())

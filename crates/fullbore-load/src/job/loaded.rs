@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::TableJob;
+use super::{TableJob, identity};
 
 /// What is done about files whose contents a run that has finished added to the same table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -34,8 +34,12 @@ impl TableJob {
         types.sort();
         let json = |value: serde_json::Result<String>| value.expect("plain data becomes JSON");
         let checks = (!self.checks.is_empty()).then(|| json(serde_json::to_string(&self.checks)));
-        let lookups =
-            (!self.lookups.is_empty()).then(|| json(serde_json::to_string(&self.lookups)));
+        let mut lookups = self.lookups.clone();
+        for source in lookups.iter_mut().flat_map(|lookup| &mut lookup.sources) {
+            // One that has no path is told as it is.
+            *source = identity::absolute(source).unwrap_or_else(|_| source.clone());
+        }
+        let lookups = (!lookups.is_empty()).then(|| json(serde_json::to_string(&lookups)));
         let select = (!self.select.is_empty()).then(|| json(serde_json::to_string(&self.select)));
         let options = [
             ("--atomic", flag(self.atomic)),
@@ -57,5 +61,22 @@ impl TableJob {
         ];
         let given = options.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
         given.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::LookupJob;
+    use super::*;
+
+    #[test]
+    fn a_lookup_is_the_same_from_any_folder() {
+        let asked = |lookup: &str| {
+            let lookup = LookupJob::of_option(lookup).expect("a lookup");
+            TableJob { lookups: vec![lookup], ..TableJob::default() }.asked()
+        };
+        let here = absolute("a.csv");
+        assert_eq!(asked("c=a.csv on n=no"), asked(&format!("c={here} on n=no")));
+        assert_ne!(asked("c=a.csv on n=no"), asked("c=b.csv on n=no"));
     }
 }

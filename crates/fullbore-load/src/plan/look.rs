@@ -210,7 +210,7 @@ fn look_at_columns(files: Vec<SourceFile>, kind: Columnar) -> Result<Sources> {
 }
 
 /// The bytes of a delimiter; tabs are written as people write them.
-fn delimiter_bytes(value: &str) -> Result<Vec<u8>> {
+pub fn delimiter_bytes(value: &str) -> Result<Vec<u8>> {
     if value.is_empty() {
         return Err(Error::usage_with_hint(
             "--delimiter is empty",

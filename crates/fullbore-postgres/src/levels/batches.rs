@@ -276,7 +276,11 @@ impl Batches {
             if run.state.is_over() {
                 runs::remove(&mut self.session, ledger, &run.run_id)?;
             } else {
-                acting_as(&mut self.session, &run, |session| take_back(session, ledger, &run))?;
+                let taken =
+                    acting_as(&mut self.session, &run, |session| take_back(session, ledger, &run))?;
+                if let Some(why) = taken.left_behind.into_iter().next() {
+                    return Err(refuse(why, "end the session that blocks it, and start again"));
+                }
             }
         }
         in_transaction(&mut self.session, |session| {
@@ -308,30 +312,26 @@ impl Batches {
         partitions(&mut self.session, &self.table)
     }
 
-    /// Forgets which files whose names begin with one of `starts` were in batches that were dropped for their age, but for
+    /// Forgets which files whose names match one of some `patterns` were in batches that were dropped for their age, but for
     /// those that are `still` there. Others may be those of another process.
-    pub fn forget(&mut self, starts: &[String], still: &[Source]) -> Result<()> {
-        if starts.is_empty() {
-            return Ok(());
-        }
+    pub fn forget(&mut self, patterns: &[String], still: &[Source]) -> Result<()> {
         let Table { oid, ledger, .. } = &self.table;
-        let own = starts.iter().map(|start| {
-            quote_literal(start)
-                .map(|start| format!("starts_with(t.source, {start})"))
-                .map_err(failed)
-        });
+        let own = patterns
+            .iter()
+            .map(|pattern| quote_literal(pattern).map(|text| format!("t.source ~ {text}")));
+        let own = own.collect::<std::result::Result<Vec<_>, _>>().map_err(failed)?.join(" OR ");
         let sql = format!(
-            "DELETE FROM {ledger}.taken t WHERE target = {oid} AND ({})
+            "DELETE FROM {ledger}.taken t WHERE target = {oid} AND ({own})
                 AND batch < (SELECT min(first) FROM {ledger}.batches WHERE target = {oid} AND batches > 0)
                 AND NOT EXISTS (SELECT FROM {} AS s(source, version, place)
                                  WHERE t.source = s.source AND t.version = s.version)",
-            own.collect::<Result<Vec<_>>>()?.join(" OR "),
             unnested(still)?
         );
         self.session.execute(&sql).map(drop).map_err(failed)
     }
 
-    fn unlock(&mut self, number: u64) -> Result<()> {
+    /// Leaves a batch that was taken over to others.
+    pub fn unlock(&mut self, number: u64) -> Result<()> {
         let key = key(self.table.oid, number);
         self.session.execute(&format!("SELECT pg_advisory_unlock({key})")).map(drop).map_err(failed)
     }

@@ -179,6 +179,7 @@ fn work(
             forgot: None,
             looked: Instant::now(),
             unknown: None,
+            fails: Vec::new(),
             watch,
             over,
         };
@@ -224,6 +225,8 @@ struct Work<'a> {
     /// When batches that others had left were looked for last, and why one of them is left alone.
     looked: Instant,
     unknown: Option<Error>,
+    /// Those that failed here.
+    fails: Vec<u64>,
     watch: Watch,
     /// Nothing more comes of a stream.
     over: &'a AtomicBool,
@@ -260,7 +263,7 @@ impl Work<'_> {
         }
         self.watch.doubt();
         self.watch.look()?;
-        self.go_on_with_left(batches)?;
+        self.go_on_with_left(batches, true)?;
         let mut follows_another = false;
         loop {
             if stop.load(Ordering::Relaxed) {
@@ -275,7 +278,7 @@ impl Work<'_> {
             }
             self.forget_dropped(batches)?;
             if self.looked.elapsed() >= LEFT {
-                self.go_on_with_left(batches)?;
+                self.go_on_with_left(batches, false)?;
             }
             let batching = Batching {
                 every: self.asked.every,
@@ -301,6 +304,10 @@ impl Work<'_> {
                     self.upkeep.press(false);
                     follows_another = false;
                     if is_last && !self.watch.is_waiting() {
+                        if self.unknown.is_some() {
+                            // It may have come to its end meanwhile.
+                            self.go_on_with_left(batches, false)?;
+                        }
                         return self.unknown.take().map_or(Ok(()), Err);
                     }
                     wait((self.asked.every / 4).clamp(LOOK_MIN, LOOK_MAX), stop);
@@ -321,13 +328,14 @@ impl Work<'_> {
         let is_wanted = self.asked.keep.is_some() && self.asked.after != After::Keep;
         if is_wanted && self.forgot.is_none_or(|last| last.elapsed() >= FORGET) {
             self.forgot = Some(Instant::now());
-            batches.forget(&self.watch.starts(), &self.watch.sources())?;
+            batches.forget(&self.watch.patterns(), &self.watch.sources())?;
         }
         Ok(())
     }
 
-    /// Finishes batches that were claimed by somebody who is gone. Of one whose files are not here somebody is told once.
-    fn go_on_with_left(&mut self, batches: &mut Batches) -> Result<()> {
+    /// Finishes batches that were claimed by somebody who is gone. Of one whose files are not here somebody is told once; one
+    /// that fails ends the work only as it begins, or it would end that of every process.
+    fn go_on_with_left(&mut self, batches: &mut Batches, begins: bool) -> Result<()> {
         let Left { batches: left, unknown } = batches.left(&self.watch.sources())?;
         let words = |error: &Option<Error>| error.as_ref().map(ToString::to_string);
         if let Some(error) = unknown.as_ref().filter(|_| words(&unknown) != words(&self.unknown)) {
@@ -335,7 +343,17 @@ impl Work<'_> {
         }
         self.unknown = unknown;
         for batch in &left {
-            self.load(batches, batch)?;
+            let is_known = self.fails.contains(&batch.number);
+            match if is_known { Ok(()) } else { self.load(batches, batch) } {
+                Err(error) if !begins && !may_pass(&error) => {
+                    self.progress.trouble(&error);
+                    self.fails.push(batch.number);
+                }
+                loaded => loaded?,
+            }
+            if self.fails.contains(&batch.number) {
+                batches.unlock(batch.number)?;
+            }
         }
         self.looked = Instant::now();
         Ok(())

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use fullbore_parse::boundary::{QuoteState, first_record_end};
+use fullbore_parse::boundary::{QuoteState, advance, first_record_end};
 use fullbore_parse::dialect::Dialect;
 use fullbore_read::cancellable::{CancellablePipe, Cancellation};
 use fullbore_read::error::{Error, Result};
@@ -57,8 +57,11 @@ pub struct Spool {
     length: u64,
     file: File,
     since: Option<Instant>,
-    /// What follows these bytes, as far as no record of it was seen to end.
+    /// What follows these bytes, as far as no record of it was seen to end; how much of it was looked at, and whether that
+    /// ends within quotes.
     rest: Vec<u8>,
+    looked: usize,
+    state: QuoteState,
     /// Bytes of the file up to the end of its last whole record, or of as many as make a batch; how many these are.
     whole: u64,
     records: u64,
@@ -102,6 +105,8 @@ impl Spool {
             length: 0,
             since: None,
             rest: Vec::new(),
+            looked: 0,
+            state: QuoteState::default(),
             whole: 0,
             records: 0,
             skip: 0,
@@ -145,7 +150,7 @@ impl Spool {
         }
         self.file.set_len(self.header.len() as u64 + self.whole)?;
         self.length = self.whole;
-        self.rest.clear();
+        self.forget_rest();
         Ok(left)
     }
 
@@ -250,14 +255,43 @@ impl Spool {
         self.rest.extend_from_slice(text);
         let mut at = 0;
         while !self.is_full() {
-            let rest = &self.rest[at..];
-            let end = first_record_end(rest, QuoteState::default(), b"", &self.cutting.dialect);
-            let Some(end) = end else { break };
-            at += end;
-            self.whole += end as u64;
+            let Some(end) = self.record_end(at) else { break };
+            self.whole += (end - at) as u64;
             self.records += 1;
+            (at, self.looked, self.state) = (end, end, QuoteState::default());
         }
         self.rest.drain(..at);
+        self.looked -= at;
+    }
+
+    /// Where the record ends that begins at a place of the rest.
+    fn record_end(&mut self, start: usize) -> Option<usize> {
+        let dialect = &self.cutting.dialect;
+        if dialect.is_told_by_parity() {
+            let (before, text) = self.rest.split_at(self.looked);
+            let before = &before[start..];
+            if let Some(end) = first_record_end(text, self.state, before, dialect) {
+                return Some(self.looked + end);
+            }
+            self.state = advance(self.state, text, dialect);
+        } else {
+            // Read from its beginning, but not with each block that arrives.
+            let is_long = self.rest.len() > BLOCK && self.rest.len() < 2 * self.looked;
+            let text = if is_long { &[][..] } else { &self.rest[start..] };
+            if let Some(end) = first_record_end(text, QuoteState::default(), b"", dialect) {
+                return Some(start + end);
+            }
+            if is_long {
+                return None;
+            }
+        }
+        self.looked = self.rest.len();
+        None
+    }
+
+    fn forget_rest(&mut self) {
+        self.rest.clear();
+        (self.looked, self.state) = (0, QuoteState::default());
     }
 
     /// Ends the file after its last whole record; what follows begins the next one. At the end of the stream, all of it.
@@ -277,7 +311,7 @@ impl Spool {
         finish(&self.folder, &cut, header, self.start, until)?;
         (self.start, self.length, self.since) = (until, 0, None);
         (self.whole, self.records) = (0, 0);
-        self.rest.clear();
+        self.forget_rest();
         self.scan(rest);
         Ok(())
     }
@@ -309,9 +343,9 @@ fn current(folder: &Path, start: u64) -> PathBuf {
 
 /// The same, made anew with a header.
 fn begun(folder: &Path, start: u64, header: &[u8]) -> io::Result<File> {
-    let mut file = File::create(current(folder, start))?;
-    file.write_all(header)?;
-    Ok(file)
+    let path = current(folder, start);
+    fs::write(&path, header)?;
+    continued(&path)
 }
 
 /// A file whose end is written to.
@@ -372,6 +406,8 @@ fn durably(path: &Path, contents: &[u8]) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use fullbore_parse::dialect::Quotes;
+
     use super::*;
 
     fn cutting() -> Cutting {
@@ -434,6 +470,8 @@ mod tests {
         );
         let tabs = Dialect { delimiter: b'\t', ..Dialect::csv() };
         assert_eq!(cut(tabs, b"1\t\"a\nb\"\n2\t\"c\n"), "1\t\"a\nb\"\n");
+        let strict = Dialect { quotes: Quotes::Strict, delimiter: b';', ..Dialect::csv() };
+        assert_eq!(cut(strict, b"1;5\" a\n2;\"b\nc\"\n3;\"d\n"), "1;5\" a\n2;\"b\nc\"\n");
         assert_eq!(cut(Dialect::text(), b"1\ta\\\nb\n2\tc\\\\\n3\td\\\n"), "1\ta\\\nb\n2\tc\\\\\n");
     }
 
@@ -518,6 +556,20 @@ mod tests {
         assert_eq!(spool.begin().expect("begun"), 5);
         assert_eq!(spool.take(&blocks, &|| false).expect("taken"), 1);
         assert_eq!(texts(folder.path()), ["1\n3\n4\n"]);
+    }
+
+    #[test]
+    fn what_follows_an_interrupted_sender_stands_where_that_was_cut() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let cutting = Cutting { is_of_lines: true, has_header: true, ..cutting() };
+        let mut spool = Spool::open(folder.path(), cutting).expect("opened");
+        for text in ["id,a\n1,x\n2,", "id,a\n3,y\n"] {
+            spool.begin().expect("begun");
+            let data = spool.without_header(text.as_bytes(), &|| false).expect("passed");
+            spool.add(data.expect("not stopped")).expect("added");
+        }
+        spool.cut(true).expect("cut");
+        assert_eq!(texts(folder.path()), ["id,a\n1,x\n3,y\n"]);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fullbore_load::job::TableJob;
+use fullbore_load::plan::look::delimiter_bytes;
 use fullbore_parse::dialect::{Dialect, Family, FormatName, Header};
 use fullbore_pgwire::ConnectionOptions;
 use fullbore_read::cancellable;
@@ -90,6 +91,12 @@ fn cutting(asked: &Ingest, table: &TableJob) -> Result<Cutting> {
         match given.bytes().next() {
             Some(quote) => (dialect.quote, dialect.escape) = (quote, quote),
             None => dialect.family = Family::Plain,
+        }
+    }
+    if let Some(given) = &table.delimiter {
+        let bytes = delimiter_bytes(given)?;
+        if let Some((first, rest)) = bytes.split_first() {
+            (dialect.delimiter, dialect.delimiter_rest) = (*first, rest.to_vec());
         }
     }
     dialect.quotes = table.quotes.unwrap_or(dialect.quotes);

@@ -18,15 +18,18 @@ fn rows_of_a_query_are_divided_by_a_key() {
            FROM generate_series(1, 30000) g;
          INSERT INTO t VALUES (9223372036854775807, NULL, NULL, NULL), (-9223372036854775808, NULL, NULL, 'x');
          CREATE VIEW seen AS SELECT k, d, m, upper(v) AS v FROM t WHERE v IS DISTINCT FROM 'text 3';
-         CREATE TABLE all_of_it AS SELECT * FROM seen",
+         CREATE TABLE all_of_it AS SELECT * FROM seen; CREATE INDEX ON all_of_it (k)",
     );
     let query = "SELECT k, d, m, upper(v) AS v FROM t WHERE v IS DISTINCT FROM 'text 3';";
+    // The server finds a least value by a limit of its own.
+    let least = "SELECT * FROM all_of_it WHERE k IS NULL OR k >= (SELECT min(k) FROM all_of_it)";
     let url = from.url();
     let sign = if url.contains('?') { '&' } else { '?' };
     let ways = [
         (url.to_owned(), Some(query)),
         (format!("{url}{sign}key=k"), Some(query)),
         (format!("{url}{sign}key=m"), Some(query)),
+        (format!("{url}{sign}key=k"), Some(least)),
         (table(&from, "seen"), None),
         (format!("{}&key=k", table(&from, "seen")), None),
         (format!("{}&key=m", table(&from, "all_of_it")), None),

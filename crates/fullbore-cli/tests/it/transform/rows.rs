@@ -245,3 +245,18 @@ fn a_zone_is_ignored_where_the_column_ignores_it() {
     let found = database.psql("SELECT count(*), bool_and(day = created::date) FROM ours");
     assert_eq!(found, "2|t");
 }
+
+#[test]
+fn what_a_condition_keeps_from_its_other_half_fails_no_row() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    let files = Files::new();
+    let rows: String =
+        (0..1000).map(|n| format!("{}\n", if n % 2 == 0 { n } else { 60_000 })).collect();
+    files.write("a.csv", format!("a\n{rows}"));
+    database.psql("CREATE TABLE ours (a int)");
+    let args = ["--field-type", "a=int", "--where", "a < 40000 AND a * a < 1000000"];
+    let output = files.load(&database, "a.csv", "ours", &args);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    assert_eq!(database.psql("SELECT count(*), max(a) FROM ours"), "500|998");
+}

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt32Type;
 use arrow_array::{Array, ArrayRef, BooleanArray};
+use arrow_select::concat::concat;
 use arrow_select::filter::filter;
 use fullbore_parse::constants::REJECT_VALUE_BYTES;
 use fullbore_read::bad_rows::bad_rows;
@@ -67,6 +68,23 @@ impl Rows {
     }
 }
 
+/// Evaluates something in parts as large as they can be: for rows none of which fails by itself.
+fn in_parts(
+    frame: &Frame,
+    evaluate: &dyn Fn(&Frame) -> std::result::Result<ArrayRef, String>,
+) -> std::result::Result<ArrayRef, String> {
+    let rows = frame.rows();
+    match evaluate(frame) {
+        Err(_) if rows > 1 => {
+            let half = rows / 2;
+            let parts = [frame.slice(0, half), frame.slice(half, rows - half)];
+            let [one, other] = parts.map(|part| in_parts(&part, evaluate));
+            concat(&[&one?, &other?]).map_err(|error| error.to_string())
+        }
+        evaluated => evaluated,
+    }
+}
+
 /// A batch on its way.
 pub struct Work<'a> {
     pub transform: &'a Transform,
@@ -92,8 +110,7 @@ impl Work<'_> {
             Err(why) => {
                 let part = |start, length| evaluate(&self.frame.slice(start, length)).map(drop);
                 let bad = bad_rows(self.frame.rows(), &part);
-                if bad.is_empty() {
-                    // No row fails by itself.
+                if bad.is_empty() && self.frame.rows() < 2 {
                     return Err(broken(why));
                 }
                 let mut mask = vec![true; self.frame.rows()];
@@ -104,7 +121,8 @@ impl Work<'_> {
                     self.rows.failed.push(of.failed(row, why, value));
                 }
                 self.keep(&BooleanArray::from(mask))?;
-                evaluate(&self.frame).map_err(broken)
+                // What one half of a condition keeps from the other in a row is evaluated for all of a batch.
+                in_parts(&self.frame, evaluate).map_err(broken)
             }
         }
     }
