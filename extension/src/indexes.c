@@ -338,11 +338,11 @@ fb_indexes_end(FbIndexes *indexes)
 		index_close(indexes->indexes[at].keys.index, NoLock);
 }
 
-/* A partitioned index holds for all rows: none of its parts can be left invalid. */
+/* Of a partition, rows are seen once they are committed: none of its indexes can be left invalid. */
 static void
 check_unique(Relation rel, Relation index)
 {
-	if (index->rd_rel->relispartition)
+	if (rel->rd_rel->relispartition)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNIQUE_VIOLATION),
 				 errmsg("could not fill unique index \"%s\"", RelationGetRelationName(index)),

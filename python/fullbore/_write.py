@@ -10,17 +10,22 @@ import json
 import os
 import shutil
 import tempfile
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from fullbore import _native
-from fullbore._errors import RejectsError, result_of_answer
+from fullbore._errors import LoadError, RejectsError, result_of_answer
 from fullbore._load import LoadResult, given_options, result_of
 
 # Rejects of a task that are handed over to the driver.
 REJECTS_BYTES_MAX = 4 << 20
+
+# What makes the table, and how it is locked in the end: not for the tables of tasks.
+_OF_TABLE = ("create", "types", "schema_file", "partition_by", "partition_bounds")
+_OF_PUBLISHING = ("lock_timeout", "lock_writers", "replace_anyway")
 
 # What is counted of each task.
 _COUNTS = ("rows", "rejected", "bytes")
@@ -70,7 +75,9 @@ class Write:
         """Make the table, if that is asked for. ``schema`` is a pyarrow schema."""
         if self.job["table"][0].get("create"):
             table = {**self.job["table"][0], "publish": "append"}
-            self._load(table, schema, [], no_ledger=True, statistics="none", method="copy")
+            table.pop("keep_old", None)
+            alone = dict.fromkeys(_OF_PUBLISHING)
+            self._load(table, schema, [], no_ledger=True, statistics="none", method="copy", **alone)
 
     def stage(self, batches: Iterable[Any], task: int) -> Message | None:
         """Stage a task's rows; ``batches`` are pyarrow record batches or tables.
@@ -91,11 +98,12 @@ class Write:
         try:
             table = {**self.job["table"][0], "name": step["table"], "publish": "append"}
             table["fresh"] = True
-            for option in ("create", "atomic", "types", "keep_old"):
+            for option in (*_OF_TABLE, "atomic", "keep_old"):
                 table.pop(option, None)
             rows = itertools.chain([first], iterator)
+            options = {**dict.fromkeys(_OF_PUBLISHING), "reject_dir": str(folder)}
             result = self._load(
-                table, first.schema, rows, no_ledger=True, statistics="none", reject_dir=str(folder)
+                table, first.schema, rows, no_ledger=True, statistics="none", **options
             )
             _native.forget(result.run_id)
             return Message(
@@ -118,8 +126,14 @@ class Write:
         told = [message for message in messages if message is not None and message.table]
         self._check_rejects(told)
         schemas = [message.schema for message in told if message.schema is not None]
-        if schema is None and schemas:
-            schema = schemas[0]
+        # What the engine says of the rows may be from before they were changed on their way.
+        schema = schemas[0] if schemas else schema
+        odd = next((one for one in schemas if sorted(one.names) != sorted(schema.names)), None)
+        if odd is not None:
+            raise RuntimeError(
+                f"tasks wrote different columns: {', '.join(schema.names)}, and"
+                f" {', '.join(odd.names)}; give all rows the same ones"
+            )
         if schema is None:
             # Not one row was written, of columns that nobody knows.
             self.roll_back()
@@ -129,7 +143,8 @@ class Write:
         ]
         is_appended = self.job["table"][0]["publish"] == "append"
         table = {**self.job["table"][0], "atomic": is_appended}
-        table.pop("create", None)
+        for option in _OF_TABLE:
+            table.pop(option, None)
         options: dict[str, Any] = {"write": {"id": self.id, "staged": staged}}
         if is_appended:
             # Rows are inserted; they were sent by the method that was asked for.
@@ -138,7 +153,11 @@ class Write:
         if not result.raw.get("finished_before"):
             counts = {name: sum(one[name] for one in staged) for name in _COUNTS}
             result = replace(result, raw={**result.raw, **counts}, **counts)
-        self._drop(_native.write_close(json.dumps(self.job), self.id, False))
+        try:
+            self._drop(_native.write_close(json.dumps(self.job), self.id, False))
+        except (LoadError, RuntimeError) as error:
+            # The rows are published: whoever heard of an error would write them again.
+            warnings.warn(f"{self.id}: tables of tasks were left: {error}", stacklevel=2)
         return result
 
     def unstage(self, messages: Iterable[Message | None]) -> None:
@@ -171,7 +190,9 @@ class Write:
         # Columns that the rows don't have take their defaults.
         if table.get("columns") is None and not table.get("create"):
             table = {**table, "columns": list(schema.names)}
-        job = {**self.job, **options, "table": [{**table, "sources": [source.uri]}]}
+        given = {**self.job, **options}
+        given = {name: value for name, value in given.items() if value is not None}
+        job = {**given, "table": [{**table, "sources": [source.uri]}]}
         job.setdefault("streams", "1")
         asked = {"job": job, "reject_dir": reject_dir}
         result = result_of(json.loads(_native.load(json.dumps(asked))))

@@ -10,6 +10,7 @@ of each file alone, and the second one would replace the first.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 import dlt
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from fullbore._options import Options
 
 __all__ = ["destination"]
+
+logger = logging.getLogger(__name__)
 
 
 def destination(
@@ -41,12 +44,14 @@ def destination(
     )
     def load_file(path: str, table: TTableSchema) -> None:
         name = quoted(table["name"])
-        fullbore.load(
+        result = fullbore.load(
             path,
             to=to,
             table=name if schema is None else f"{quoted(schema)}.{name}",
-            **{"create": True, "if_loaded": "skip", **disposition(table), **options},
+            **{"create": True, **disposition(table), **options},
         )
+        for note in result.notes:
+            logger.info("%s: %s", name, note)
 
     return load_file()
 
@@ -55,10 +60,12 @@ def disposition(table: TTableSchema) -> dict[str, Any]:
     """How rows of a table are published."""
     asked = table.get("write_disposition", "append")
     if asked == "append":
-        return {}
+        # In one transaction: dlt hands a file over again that was interrupted.
+        return {"if_loaded": "skip", "atomic": True}
     keys = [name for name, column in table["columns"].items() if column.get("primary_key")]
     if asked == "merge" and keys:
-        return {"publish": "upsert", "key": keys}
+        # Merged once more, rows are what they were; and a file may say what an earlier one said.
+        return {"publish": "upsert", "key": keys, "if_loaded": "again"}
     if asked == "merge":
         raise ValueError(f"table {table['name']} has no primary_key, which its rows are merged by")
     raise ValueError(

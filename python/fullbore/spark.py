@@ -12,6 +12,7 @@ it is replayed.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -166,5 +167,6 @@ def _value(name: str, text: str) -> Any:
 
 
 def _pairs(text: str) -> Mapping[str, str]:
-    pairs = (pair.partition("=") for pair in text.split(","))
+    # A type may have commas of its own: numeric(10,2).
+    pairs = (pair.partition("=") for pair in re.split(r",(?![^(]*\))", text))
     return {key: value for key, _, value in pairs}

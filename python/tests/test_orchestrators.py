@@ -122,7 +122,7 @@ def test_dlt_appends_and_merges(server: Server, tmp_path: Path) -> None:
         pipeline.run(rows, table_name="customers")
         pipeline.run(rows[:10], table_name="customers")
         kept = dlt.resource(name="kept", primary_key="id", write_disposition="merge")
-        for names in ("ab", "bc"):
+        for names in ("ab", "bc", "ab", "bc"):
             pipeline.run(kept(lambda: [{"id": ord(n), "name": n + names} for n in names])())
         try:
             pipeline.run(rows, table_name="customers", write_disposition="replace")

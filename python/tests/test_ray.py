@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import fullbore
+import pyarrow
 import pytest
 from embedded import Server
 
@@ -421,9 +422,21 @@ def test_a_dataset_is_appended_and_overwritten(target: Server, dataset: object) 
     dataset.write_datasink(sink)
     check(target, 80_000)
     assert sink.result.rows == 80_000
+    assert target.sql("SELECT count(*) FROM ray_rows WHERE word = id::text") == [["80000"]]
     target.sql("INSERT INTO ray_rows VALUES (-1)")
     dataset.write_datasink(fullbore.ray.Sink("ray_rows", target.url, mode="overwrite"))
     check(target, 80_000)
+
+
+def test_columns_that_are_added_on_the_way_are_written(target: Server, dataset: object) -> None:
+    # Ray knows the columns of such rows beforehand, without those that follow.
+    numbers = ray.data.from_arrow(pyarrow.table({"id": list(range(100))}))
+    words = numbers.map_batches(
+        lambda table: table.append_column("word", table["id"].cast("string")),
+        batch_format="pyarrow",
+    )
+    words.write_datasink(fullbore.ray.Sink("ray_rows", target.url))
+    assert target.sql("SELECT count(*) FROM ray_rows WHERE word = id::text") == [["100"]]
 
 
 @pytest.mark.parametrize(("moment", "mode"), KILLED)

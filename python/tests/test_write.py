@@ -164,6 +164,30 @@ def test_columns_that_are_not_written_take_their_defaults(target: Server) -> Non
     ]
 
 
+def test_columns_are_those_that_tasks_wrote(target: Server) -> None:
+    writing = write(target)
+    before = pyarrow.schema([("n", pyarrow.int32())])
+    writing.publish([writing.stage([rows(0, 3)], 0)], before)
+    assert target.sql("SELECT count(*), max(word) FROM written") == [["3", "word 2"]]
+    writing = write(target)
+    told = [writing.stage([rows(10, 3)], 0), writing.stage([rows(20, 3).select(["n"])], 1)]
+    with pytest.raises(RuntimeError, match="tasks wrote different columns"):
+        writing.publish(told)
+    writing.roll_back()
+    assert found(target) == ["3", "3", "3", "0"]
+
+
+def test_options_of_the_table_are_not_those_of_tasks(target: Server) -> None:
+    writing = write(target, "overwrite", lock_timeout="3s", replace_anyway=True)
+    writing.publish([writing.stage([rows(0, 5)], 0)])
+    assert found(target)[0] == "5"
+    target.sql("DROP TABLE IF EXISTS made")
+    made = Write.of("made", target.url, {"create": True, "types": {"n": "numeric(9,2)"}})
+    made.begin(rows(0, 1).schema)
+    made.publish([made.stage([rows(0, 5)], 0)])
+    assert target.sql("SELECT max(n) FROM made") == [["4.00"]]
+
+
 def test_what_is_rolled_back_stays_so(target: Server) -> None:
     writing = write(target)
     told = writing.stage([rows(0, 10)], 0)

@@ -88,6 +88,9 @@ pub fn check(job: &Job) -> Result<()> {
     let given = [
         (publishes(Publish::Partitions), "--publish partitions"),
         (publishes(Publish::Upsert), "--publish upsert"),
+        (job.tables.iter().any(|table| table.partition_by.is_some()), "--partition-by"),
+        // It would keep them out only after the rows are sorted.
+        (job.lock_writers, "--lock-writers"),
         (job.part.is_some(), "--part"),
         (job.on.is_some(), "--on"),
         (job.write.is_some(), "a write of an engine"),
@@ -152,7 +155,7 @@ pub fn load(job: &Job, options: &LoadOptions, audience: &dyn Audience) -> Result
         let told = format!("{} in order of {order}", planned.name);
         let source =
             Registered::new("sorted", &format!("{}-{number}", plan.run_id), rows.called(&told));
-        tables.push(loading(table, planned, source.uri()));
+        tables.push(loading(table, planned, source.uri(), &job.max_rejects));
         held.push(source);
     }
     let loading = Job {
@@ -197,7 +200,12 @@ fn words(plan: &Plan, sorted: &Sorted, seconds: f64) -> String {
 }
 
 /// What is asked of the table whose rows are sorted: nothing more that is about its files.
-fn loading(table: &TableJob, planned: &TablePlan, source: &str) -> TableJob {
+fn loading(
+    table: &TableJob,
+    planned: &TablePlan,
+    source: &str,
+    max_rejects: &RejectLimit,
+) -> TableJob {
     let types = planned
         .columns
         .iter()
@@ -208,7 +216,9 @@ fn loading(table: &TableJob, planned: &TablePlan, source: &str) -> TableJob {
         sources: vec![source.to_owned()],
         publish: table.publish,
         keep_old: table.keep_old,
-        atomic: table.atomic,
+        // As it is where rows may be rejected.
+        atomic: table.atomic || table.publish == Publish::Append && max_rejects.allows_any(),
+        columns: Some(planned.shape.columns.iter().map(|column| column.name.clone()).collect()),
         create: table.create,
         schema_file: table.schema_file.clone(),
         control: planned.controls.iter().map(ToString::to_string).collect(),

@@ -113,6 +113,13 @@ struct Node {
     is_open: bool,
 }
 
+/// Whether the database stores texts as the bytes that they are sent as.
+pub fn is_utf8(session: &mut Session) -> Result<bool> {
+    let asked = "SELECT getdatabaseencoding() IN ('UTF8', 'SQL_ASCII') AS is_utf8";
+    let rows = session.query(asked).map_err(failed)?;
+    Ok(rows.first().is_some_and(|row| row.flag("is_utf8")))
+}
+
 /// What a table of the tree is partitioned by.
 struct PartitionKey {
     strategy: char,
@@ -152,8 +159,9 @@ pub fn of(
     if !(2..=LEAVES_MAX).contains(&count) {
         return why_not(&format!("it has {count}"));
     }
+    let is_utf8 = is_utf8(session)?;
     let mut planting =
-        Planting { target, columns, nodes, keys, leaves: Vec::new(), has_others: false };
+        Planting { target, columns, nodes, keys, is_utf8, leaves: Vec::new(), has_others: false };
     let mut tree = Tree::default();
     Ok(planting.level(&mut tree, relation.oid).map(|_| Routes {
         parent: relation.oid,
@@ -235,6 +243,8 @@ struct Planting<'a> {
     columns: &'a [ParseColumn],
     nodes: BTreeMap<u32, Vec<Node>>,
     keys: BTreeMap<u32, PartitionKey>,
+    /// Texts are stored as the bytes that they are sent as.
+    is_utf8: bool,
     leaves: Vec<Leaf>,
     has_others: bool,
 }
@@ -295,6 +305,8 @@ impl Planting<'_> {
                 // Others are rounded by the server.
                 ("timestamp" | "timestamptz", _) => matches!(kind.modifier, -1 | 6),
                 ("numeric", FieldType::Decimal { .. }) => !is_hashed,
+                // The bytes that the server hashes and orders are those of the database's encoding.
+                ("text" | "varchar", _) if !self.is_utf8 && strategy != 'l' => false,
                 ("text" | "varchar", _) => match column.collation {
                     Collation::OfBytes => true,
                     Collation::Named(_) => strategy != 'r',

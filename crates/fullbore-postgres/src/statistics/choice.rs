@@ -13,6 +13,7 @@ use super::sketch::Column;
 use crate::catalog::Collation;
 use crate::error::{failed, refuse};
 use crate::publish::analyze::is_tuned;
+use crate::routes;
 use crate::server::Server;
 use crate::target::PostgresTable;
 use crate::verify::sql::summed_columns;
@@ -84,6 +85,7 @@ fn made(
         let found = target.relation.columns.iter().find(|column| column.name == name);
         found.map(|column| &column.collation)
     };
+    let is_utf8 = routes::is_utf8(&mut session)?;
     let mut found = Vec::new();
     for (mut hashed, parsed) in columns.into_iter().zip(&shapes.typed.columns) {
         hashed.field_type = parsed.field_type.clone();
@@ -93,7 +95,9 @@ fn made(
                 return Ok(Err(format!("of the type of column {}", hashed.name)));
             }
             FieldType::Text { .. } => match collation(&hashed.name) {
-                Some(Collation::OfBytes) | None => Order::OfType,
+                Some(Collation::OfBytes) | None if is_utf8 => Order::OfType,
+                // Their bytes are others in the database's encoding.
+                Some(Collation::OfBytes) | None => Order::Collation("pg_catalog.\"C\"".into()),
                 Some(Collation::Named(name)) => Order::Collation(name.clone()),
                 Some(Collation::Nondeterministic) => {
                     return Ok(Err(format!("of the collation of column {}", hashed.name)));

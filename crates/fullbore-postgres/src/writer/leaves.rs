@@ -133,7 +133,9 @@ impl DirectLeaves {
         column_list: &str,
     ) -> Result<u64, ConnectionError> {
         for load in self.loads.iter().filter(|load| load.has_taken()) {
-            load.finish(session)?;
+            if let Some(names) = load.finish(session)? {
+                return Err(ConnectionError::usage(format!("rows share keys of {names}")));
+            }
         }
         if !self.has_held {
             return Ok(0);

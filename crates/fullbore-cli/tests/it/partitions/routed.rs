@@ -186,6 +186,51 @@ fn keys_that_partitions_share_are_rejected_by_line() {
 }
 
 #[test]
+fn a_key_of_one_partition_alone_is_held_too() {
+    let cluster = extended_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    database.psql(
+        "CREATE EXTENSION fullbore;
+         CREATE TABLE ours (k int, v int) PARTITION BY RANGE (k);
+         CREATE TABLE a PARTITION OF ours FOR VALUES FROM (0) TO (5);
+         CREATE TABLE b PARTITION OF ours FOR VALUES FROM (5) TO (9);
+         CREATE UNIQUE INDEX of_a ON a (v)",
+    );
+    let files = Files::new();
+    let file = files.write("rows.csv", "1,7\n2,7\n6,7\n");
+    let args = ["--header", "none", "--method", "direct"];
+    let output = files.load(&database, &file, "ours", &args);
+    assert_ne!(output.code, 0, "{}", output.stdout);
+    assert!(output.stderr.contains("of_a"), "{}", output.stderr);
+    assert_eq!(database.psql("SELECT count(*) FROM ours"), "0");
+}
+
+#[test]
+fn texts_are_told_apart_in_any_encoding() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let name = format!("latin_parts_{}", std::process::id());
+    cluster.psql(&format!(
+        "CREATE DATABASE {name} ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
+    ));
+    let url = cluster.url().replace("/postgres?", &format!("/{name}?"));
+    let parts = |number| {
+        format!(
+            "CREATE TABLE p{number} PARTITION OF t FOR VALUES WITH (MODULUS 4, REMAINDER {number});"
+        )
+    };
+    let parts: String = (0..4).map(parts).collect();
+    cluster
+        .psql_in(&url, &format!("CREATE TABLE t (a int, b text) PARTITION BY HASH (b); {parts}"));
+    let files = Files::new();
+    let text: String = (0..200).map(|n| format!("{n},\u{e9}{n}\n")).collect();
+    let file = files.write("t.csv", text);
+    let output = files.load_at(&url, &file, "t", &["--header", "none", "--format", "csv"]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    assert_eq!(cluster.psql_in(&url, "SELECT count(*) FROM t"), "200");
+    cluster.psql(&format!("DROP DATABASE {name}"));
+}
+
+#[test]
 fn a_row_without_a_partition_is_named() {
     let cluster = extended_or_skip!(TestServer::Embedded18);
     let database = cluster.fresh_database();

@@ -191,6 +191,8 @@ fn an_order_that_can_not_be_kept_is_refused() {
             "--publish upsert does not go with --order-by",
         ),
         (&["--order-by", "nothing"], "nothing"),
+        (&["--order-by", "k", "--publish", "replace", "--lock-writers"], "--lock-writers"),
+        (&["--order-by", "k", "--create", "--partition-by", "k"], "--partition-by"),
         (&["--sort-memory", "1GB"], "--sort-memory is for --order-by"),
         (&["--order-by", "k", "--as-text"], "rows would go as text"),
         (&["--order-by", "n"], "--order-by n: only the server knows the order of numeric"),
@@ -202,4 +204,36 @@ fn an_order_that_can_not_be_kept_is_refused() {
         assert!(output.stderr.contains(words), "{more:?}: {}", output.stderr);
         assert_eq!(database.psql("SELECT count(*) FROM ours"), "0");
     }
+}
+
+#[test]
+fn some_columns_alone_are_put_in_order_too() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    let files = Files::new();
+    let file = files.write("rows.csv", "2,y,-\n1,x,-\n");
+    database.psql("CREATE TABLE ours (v text, note text, k int)");
+    for publish in ["replace", "append"] {
+        let args =
+            ["--header", "none", "--columns", "k,v,-", "--order-by", "k", "--publish", publish];
+        let output = files.load(&database, &file, "ours", &args);
+        assert_eq!(output.code, 0, "{}", output.stderr);
+    }
+    assert_eq!(database.psql("SELECT k, v, note FROM ours"), "1|x|\n2|y|\n1|x|\n2|y|");
+}
+
+#[test]
+fn rows_are_appended_all_or_none_where_some_may_be_rejected() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    let files = Files::new();
+    let rows: String =
+        (0..60_000).map(|n| format!("{n},{}\n", if n == 59_990 { -1 } else { n })).collect();
+    let file = files.write("rows.csv", rows);
+    database.psql("CREATE TABLE ours (k int, v int CHECK (v >= 0))");
+    let args =
+        ["--header", "none", "--order-by", "k", "--max-rejects", "5", "--piece-size", "100kB"];
+    let output = files.load(&database, &file, "ours", &args);
+    assert_ne!(output.code, 0, "{}", output.stdout);
+    assert_eq!(database.psql("SELECT count(*) FROM ours"), "0");
 }
