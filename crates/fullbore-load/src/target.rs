@@ -28,6 +28,8 @@ pub struct TableRequest {
     pub keep_old: bool,
     /// The table was made for this load alone.
     pub is_fresh: bool,
+    /// What the destination knew of a table that is replaced when rows began to be read, where that was before now.
+    pub since: Option<String>,
     /// The load is gone on with: what it has committed may be there.
     pub is_resumed: bool,
     /// The tables that are replaced in the same transaction: what they have of this one is no obstacle.

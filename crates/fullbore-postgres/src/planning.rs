@@ -411,6 +411,7 @@ impl Server {
             keep_old: request.keep_old && is_there,
             company,
             is_fresh: request.is_fresh,
+            since: request.since.clone(),
             probe: None,
             direct: None,
             routes: None,

@@ -33,6 +33,8 @@ pub struct PostgresTable {
     pub company: Vec<u32>,
     /// It was made for this load alone, which may truncate it.
     pub is_fresh: bool,
+    /// What was known of it when rows began to be read ([`crate::Server::known_now`]), where that was before now.
+    pub since: Option<String>,
     /// What is known of loading it directly, before the method is chosen.
     pub probe: Option<Probe>,
     /// How it is loaded directly, if it is.

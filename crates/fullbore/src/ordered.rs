@@ -136,7 +136,7 @@ pub fn load(job: &Job, options: &LoadOptions, audience: &dyn Audience) -> Result
     // All streams sort, also where one session loads. More of them than processors would share the memory only.
     let parsing =
         Job { method: Method::Copy, streams: one_each(job.streams), ..opened.job.clone() };
-    let (ready, sorted) = begin(&parsing, options, audience)?;
+    let Begun { ready, sorted, since } = begin(&parsing, options, audience)?;
     let plan = ready.plan;
     audience.begins(&plan, false)?;
     let began = Instant::now();
@@ -155,7 +155,8 @@ pub fn load(job: &Job, options: &LoadOptions, audience: &dyn Audience) -> Result
         let told = format!("{} in order of {order}", planned.name);
         let source =
             Registered::new("sorted", &format!("{}-{number}", plan.run_id), rows.called(&told));
-        tables.push(loading(table, planned, source.uri(), &job.max_rejects));
+        let loading = loading(table, planned, source.uri(), &job.max_rejects);
+        tables.push(TableJob { since: since[number].clone(), ..loading });
         held.push(source);
     }
     let loading = Job {
@@ -173,8 +174,16 @@ pub fn load(job: &Job, options: &LoadOptions, audience: &dyn Audience) -> Result
     Ok(together(outcome, loaded))
 }
 
-/// The run that sorts.
-fn begin(job: &Job, options: &LoadOptions, audience: &dyn Audience) -> Result<(Ready, Sorted)> {
+/// The run that sorts, before it does.
+struct Begun {
+    ready: Ready,
+    sorted: Sorted,
+    /// What was known of tables that are replaced.
+    since: Vec<Option<String>>,
+}
+
+/// Begins the run that sorts.
+fn begin(job: &Job, options: &LoadOptions, audience: &dyn Audience) -> Result<Begun> {
     let to = Destinations::open(job, &|warning| audience.warn(warning))?;
     let mut state = LedgerState::ask(job, to.server(), false)?;
     let decision = Decision::Begin { notes: Vec::new() };
@@ -184,10 +193,16 @@ fn begin(job: &Job, options: &LoadOptions, audience: &dyn Audience) -> Result<(R
     for table in &mut plan.tables {
         table.is_constrained = false;
     }
+    // What others write from here on is not in the rows that are read.
+    let since = job.tables.iter().zip(&plan.tables).map(|(table, planned)| match to.server() {
+        Some(server) if table.publish == Publish::Replace => server.known_now(&planned.name),
+        _ => Ok(None),
+    });
+    let since = since.collect::<Result<Vec<_>>>()?;
     let keys = job.tables.iter().map(keys).collect::<Result<Vec<_>>>()?;
     let sorted = Sorted::new(folder(job), memory(job), keys, || Box::new(TextEncoder::default()));
     let ready = Ready::new(plan, job, saved::Way::default(), &statements, options, audience)?;
-    Ok((ready, sorted))
+    Ok(Begun { ready, sorted, since })
 }
 
 fn words(plan: &Plan, sorted: &Sorted, seconds: f64) -> String {

@@ -102,6 +102,7 @@ fn table_job(args: &LoadArgs) -> Result<TableJob> {
         scan_quotes: args.scan_quotes,
         as_text: args.as_text,
         fresh: false,
+        since: None,
         lineage: args.lineage.clone(),
         select: Select::of_options(&args.select)?,
         field_types: args.field_types.clone(),

@@ -295,6 +295,10 @@ pub struct TableJob {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schemars(skip)]
     pub fresh: bool,
+    /// Set by `--order-by`: what the destination knew of the table when its rows began to be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    pub since: Option<String>,
 }
 
 impl TableJob {

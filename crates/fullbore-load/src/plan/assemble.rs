@@ -411,6 +411,7 @@ fn describe<T: Target>(
         method,
         keep_old: job.keep_old,
         is_fresh: job.fresh,
+        since: job.since.clone(),
         is_resumed,
         replaced_with: replaced.to_vec(),
     })?;

@@ -1,8 +1,11 @@
 //! `--order-by`: the table has its rows in that order, and they are those of the files.
 
+use std::io::Write;
+
 use fullbore_testing::{TestDatabase, TestServer, extended_or_skip, shared_or_skip};
 
 use crate::common::codes::REFUSED;
+use crate::common::held::end_of;
 use crate::common::moments::assert_loaded;
 use crate::common::{Files, assert_no_leftovers, assert_same};
 
@@ -236,4 +239,26 @@ fn rows_are_appended_all_or_none_where_some_may_be_rejected() {
     let output = files.load(&database, &file, "ours", &args);
     assert_ne!(output.code, 0, "{}", output.stdout);
     assert_eq!(database.psql("SELECT count(*) FROM ours"), "0");
+}
+
+#[test]
+fn what_others_write_while_rows_are_sorted_is_not_lost() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    let files = Files::new();
+    database.psql("CREATE TABLE ours (k int, v text); INSERT INTO ours VALUES (7, 'old')");
+    let pipe = files.make_pipe("rows.pipe");
+    let args = ["--table", "ours", "--publish", "replace", "--order-by", "k", "--header", "none"];
+    let load = files
+        .start(&[&["load", &pipe, "--to", database.url(), "--format", "csv"], &args[..]].concat());
+    let mut writer = std::fs::OpenOptions::new().write(true).open(&pipe).expect("opened");
+    // More than is looked at before it begins.
+    let rows: String = (0..400_000).map(|n| format!("{n},x\n")).collect();
+    writer.write_all(rows.as_bytes()).expect("written");
+    database.psql("INSERT INTO ours VALUES (8, 'meanwhile')");
+    drop(writer);
+    let output = end_of(load);
+    assert_ne!(output.code, 0, "{}", output.stdout);
+    assert!(output.stderr.contains("--replace-anyway"), "{}", output.stderr);
+    assert_eq!(database.psql("SELECT * FROM ours ORDER BY k"), "7|old\n8|meanwhile");
 }

@@ -33,22 +33,36 @@ use std::cmp::Reverse;
 
 use fullbore_load::plan::Plan;
 use fullbore_pgwire::{QualifiedName, Session};
-use fullbore_read::error::Result;
+use fullbore_read::error::{Error, Result};
 use fullbore_record::terms::Publish;
 
 use super::indexes::{self, Job};
 use super::ours::ours;
-use crate::catalog::Relation;
+use crate::catalog::{self, Relation};
 use crate::direct::check;
-use crate::error::{failed, failed_while};
+use crate::error::{failed, failed_while, refused};
 use crate::ledger::runs;
 use crate::postgres::Postgres;
+use crate::server::Server;
 use crate::target::PostgresTable;
 use company::Company;
 use kept::Baseline;
 pub use obstacles::check;
 pub use rebuild::index_statements;
 use tools::{changed, in_transaction, quote, unchanged};
+
+impl Server {
+    /// What tells later whether others have written to a table since; none where there is no such table.
+    pub fn known_now(&self, table: &str) -> Result<Option<String>> {
+        let name = QualifiedName::parse(table).map_err(refused)?;
+        let mut session = self.control();
+        let Some(relation) = catalog::relation(&mut session, &name).map_err(refused)? else {
+            return Ok(None);
+        };
+        let baseline = Baseline::take(&mut session, &relation.name, relation.oid)?;
+        Ok(Some(serde_json::to_string(&baseline).expect("plain data becomes JSON")))
+    }
+}
 
 /// Makes the new table, empty and committed, for all sessions to fill.
 pub fn prepare(
@@ -61,7 +75,12 @@ pub fn prepare(
     let tablespace = postgres.tablespace(table)?;
     in_transaction(session, |session| {
         let old = unchanged(postgres, session, table)?;
-        let baseline = Baseline::take(session, &old.name, old.oid)?;
+        let since = target.since.as_deref().map(serde_json::from_str);
+        let baseline = match since.transpose() {
+            Ok(Some(since)) => since,
+            Ok(None) => Baseline::take(session, &old.name, old.oid)?,
+            Err(error) => return Err(Error::usage(format!("since: {error}"))),
+        };
         postgres.baselines().insert(table, baseline);
         if let Some(ledger) = postgres.ledger() {
             runs::noted(session, ledger, plan, postgres)?;

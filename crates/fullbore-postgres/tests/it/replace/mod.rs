@@ -82,6 +82,7 @@ impl<'a> Replacement<'a> {
             method: Method::Copy,
             keep_old: false,
             is_fresh: false,
+            since: None,
             is_resumed: false,
             replaced_with: Vec::new(),
         })?;
