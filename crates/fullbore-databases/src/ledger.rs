@@ -324,25 +324,31 @@ pub fn take_back(database: &Database, run: &KeptRun) -> Result<u64> {
             let stage = stage_of(&target, &run.run_id)?;
             staged.push((target, stage));
         }
-        let named: Vec<_> = staged.iter().map(|(target, stage)| (target, stage.clone())).collect();
-        give_up(link, database.dialect(), &named)?;
-        forget(link, &run.run_id)?;
-        for (_, stage) in &staged {
-            database.dialect().tidy(link, stage)?;
-            link.execute(&format!("DROP TABLE IF EXISTS {stage}"))?;
-        }
+        take_away(link, database.dialect(), &run.run_id, &staged, true)?;
         Ok(shown)
     })
 }
 
-/// Puts tables back that staged ones had taken the place of; refuses before any where one can only be gone on with.
-pub fn give_up(
+/// Takes away what a run has staged, each with its target, and puts tables back that it had taken the place of; refuses
+/// before any where one can only be gone on with. `is_kept`: there is a ledger that knows of the run.
+pub fn take_away(
     link: &mut dyn Link,
     dialect: &dyn Dialect,
-    staged: &[(&QualifiedName, QualifiedName)],
+    run_id: &str,
+    staged: &[(QualifiedName, QualifiedName)],
+    is_kept: bool,
 ) -> Result<()> {
     staged.iter().try_for_each(|(_, stage)| dialect.check_over(link, stage))?;
-    staged.iter().try_for_each(|(table, stage)| dialect.hide(link, table, stage))
+    staged.iter().try_for_each(|(table, stage)| dialect.hide(link, table, stage))?;
+    // Before its tables: a run without them must not seem to be one that is shown.
+    if is_kept {
+        forget(link, run_id)?;
+    }
+    for (_, stage) in staged {
+        dialect.tidy(link, stage)?;
+        link.execute(&format!("DROP TABLE IF EXISTS {stage}"))?;
+    }
+    Ok(())
 }
 
 /// Whether a run has not finished; from here on nobody else ends it before the transaction that is open does.

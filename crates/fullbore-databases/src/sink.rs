@@ -339,20 +339,12 @@ impl Sink for Rows {
 
     fn abort(&self, plan: &Plan) -> Vec<String> {
         let taken = self.database.transaction(|link| {
-            let dialect = self.database.dialect();
             let staged = self.tables.iter().filter(|table| table.is_staged());
             let staged =
-                staged.map(|table| Ok((&table.name, stage_of(&table.name, &plan.run_id)?)));
+                staged.map(|table| Ok((table.name.clone(), stage_of(&table.name, &plan.run_id)?)));
             let staged = staged.collect::<Result<Vec<_>>>()?;
-            ledger::give_up(link, dialect, &staged)?;
-            // Before its tables: a run without them must not seem to be one that is shown.
-            if self.keeps_ledger() && self.database.has(link, &ledger::runs_table()?)? {
-                ledger::forget(link, &plan.run_id)?;
-            }
-            for (_, stage) in &staged {
-                dialect.tidy(link, stage)?;
-                link.execute(&format!("DROP TABLE IF EXISTS {stage}"))?;
-            }
+            let is_kept = self.keeps_ledger() && self.database.has(link, &ledger::runs_table()?)?;
+            ledger::take_away(link, self.database.dialect(), &plan.run_id, &staged, is_kept)?;
             for table in self.tables.iter().filter(|table| table.create.is_some()) {
                 if self.database.holds(link, &table.name)? == Some(false) {
                     link.execute(&format!("DROP TABLE {}", table.name))?;

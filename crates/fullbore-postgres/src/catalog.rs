@@ -240,6 +240,13 @@ fn column(row: &Row) -> Column {
     }
 }
 
+/// Whether the database stores texts as the bytes that they are sent as.
+pub fn is_utf8(session: &mut Session) -> Result<bool, ConnectionError> {
+    let asked = "SELECT getdatabaseencoding() IN ('UTF8', 'SQL_ASCII') AS is_utf8";
+    let rows = session.query(asked)?;
+    Ok(rows.first().is_some_and(|row| row.flag("is_utf8")))
+}
+
 /// Plain tables, no partitions, in whose names a text stands.
 pub fn tables_with(
     session: &mut Session,

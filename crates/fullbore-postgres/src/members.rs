@@ -7,13 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use fullbore_load::members;
 use fullbore_pgwire::session::path::OF_ROLE;
-use fullbore_pgwire::{
-    ConnectionOptions, QualifiedName, Row, Session, quote_identifier, quote_literal,
-};
+use fullbore_pgwire::{ConnectionOptions, QualifiedName, Session, quote_identifier, quote_literal};
 use fullbore_read::error::{Error, Result};
 
-use crate::error::{failed, failed_while, refuse, refused};
-use crate::publish::upsert::key::INDEXES;
+use crate::error::{failed, failed_while, refuse};
+use crate::publish::upsert::key::unique_indexes;
 use crate::{session_settings, timeouts};
 
 #[derive(Debug)]
@@ -36,9 +34,8 @@ pub fn of(
 ) -> Result<Arc<dyn members::Members>> {
     let oid =
         format!("{}::pg_catalog.regclass", quote_literal(&table.to_string()).map_err(failed)?);
-    let indexes = session.query(&INDEXES.replace("{oid}", &oid)).map_err(refused)?;
-    let equals = indexes.iter().find_map(|row| equals(row, key));
-    let Some(equals) = equals else {
+    let indexes = unique_indexes(session, &oid)?;
+    let Some(equals) = indexes.iter().find_map(|index| index.equals(key)) else {
         return Err(refuse(
             format!("{table}: nothing keeps ({}) from being inserted twice", key.join(", ")),
             "add a unique constraint over the key of the lookup",
@@ -46,20 +43,8 @@ pub fn of(
     };
     let quoted: Result<Vec<_>, _> = key.iter().map(|name| quote_identifier(name)).collect();
     let key = quoted.map_err(failed)?;
+    let equals = equals.into_iter().map(str::to_owned).collect();
     Ok(Arc::new(Members { options, table, key, equals, session: Mutex::new(None) }))
-}
-
-/// The operators by which a unique index finds the columns of a key equal, where it is over these alone.
-fn equals(index: &Row, key: &[String]) -> Option<Vec<String>> {
-    let list = |name: &str| -> Vec<String> {
-        index.text(name).split('\u{1}').map(str::to_owned).collect()
-    };
-    let (columns, operators) = (list("columns"), list("operators"));
-    let of = |name: &String| {
-        let place = columns.iter().position(|column| column == name)?;
-        operators.get(place).cloned()
-    };
-    if columns.len() == key.len() { key.iter().map(of).collect() } else { None }
 }
 
 impl members::Members for Members {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use fullbore_objects::{Object, StoreOptions};
 use fullbore_parse::dialect::LineEnd;
+use glob::{MatchOptions, Pattern};
 
 use super::columnar::data::{self, ArrowData};
 use super::foreign::{HEAD_BYTES, refuse_foreign, refuse_remote};
@@ -95,6 +96,18 @@ pub fn version_of(path: &Path) -> Option<String> {
 
 fn version(metadata: &std::fs::Metadata) -> String {
     format!("{} {}", metadata.len(), modified_ns(metadata))
+}
+
+/// Whether a source that is no URL would list a file of this path, were it there.
+pub fn finds(source: &str, path: &Path) -> bool {
+    let own = Path::new(source);
+    if own.is_dir() {
+        let folders = path.strip_prefix(own).ok().and_then(Path::parent);
+        return folders.is_some_and(|folders| folders.iter().all(|one| is_key(one.as_ref())));
+    }
+    let options = MatchOptions { require_literal_separator: true, ..MatchOptions::new() };
+    let matches = |glob: Pattern| glob.matches_path_with(path, options);
+    path == own || Pattern::new(source).is_ok_and(matches)
 }
 
 fn listed_object(object: &Object) -> Listed {
@@ -366,6 +379,26 @@ fn natural(a: &str, b: &str) -> std::cmp::Ordering {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_sources_are_told_from_others() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let folder = folder.path().to_str().expect("UTF-8");
+        for (source, ours, others) in [
+            ("/d/a-*.csv", "/d/a-1.csv", "/d/b-1.csv"),
+            ("/d/a-*.csv", "/d/a-.csv", "/d/a-x/1.csv"),
+            ("in/**/x?.csv", "in/a/b/x1.csv", "in/a/b/x12.csv"),
+            ("a[!0-9]b", "axb", "a1b"),
+            ("a[]]b[[]", "a]b[", "a[b]"),
+            ("x^\\y", "x^\\y", "xy"),
+            ("one.csv", "one.csv", "one.csv.1"),
+            (folder, &format!("{folder}/a.csv"), &format!("{folder}2/a.csv")),
+            (folder, &format!("{folder}/y=1/m=2/a.csv"), &format!("{folder}/y=1/m/a.csv")),
+        ] {
+            assert!(finds(source, ours.as_ref()), "{source} {ours}");
+            assert!(!finds(source, others.as_ref()), "{source} {others}");
+        }
+    }
 
     #[test]
     fn names_sort_by_the_value_of_their_digits() {

@@ -42,6 +42,37 @@ pub struct DialectHints {
     pub skip_footer: Option<u64>,
 }
 
+impl DialectHints {
+    /// Gives a dialect what is fixed of it, but for its line ends, which a text may contradict.
+    pub fn apply(&self, dialect: &mut Dialect) {
+        if let Some(quote) = self.quote {
+            (dialect.quote, dialect.escape) = (quote, quote);
+        }
+        if let Some(escape) = self.escape {
+            dialect.escape = escape;
+        }
+        if let Some((null, more)) = self.nulls.split_first() {
+            dialect.null.clone_from(null);
+            dialect.more_nulls = more.to_vec();
+        }
+        if let Some((first, rest)) = self.delimiter.as_deref().and_then(<[u8]>::split_first) {
+            dialect.delimiter = *first;
+            dialect.delimiter_rest = rest.to_vec();
+        }
+        dialect.quotes = match dialect.family {
+            Family::Csv => self.quotes.unwrap_or_else(|| Quotes::unless_given(self.format)),
+            Family::Text | Family::Plain | Family::Json | Family::Fixed => {
+                self.quotes.unwrap_or_default()
+            }
+        };
+        dialect.ragged = self.ragged.unwrap_or_default();
+        dialect.comment = self.comment;
+        dialect.skip_lines = self.skip_lines.unwrap_or_default();
+        dialect.skip_footer = self.skip_footer.unwrap_or_default();
+        dialect.header = self.header.unwrap_or(Header::None);
+    }
+}
+
 /// A dialect proposed, and what was guessed of it, in sentences.
 #[derive(Debug, Clone)]
 pub struct Sniffed {
@@ -83,31 +114,7 @@ pub fn sniff(
         }
         None => Dialect::csv(),
     };
-    if let Some(quote) = hints.quote {
-        (dialect.quote, dialect.escape) = (quote, quote);
-    }
-    if let Some(escape) = hints.escape {
-        dialect.escape = escape;
-    }
-    if let Some((null, more)) = hints.nulls.split_first() {
-        dialect.null.clone_from(null);
-        dialect.more_nulls = more.to_vec();
-    }
-    if let Some((first, rest)) = hints.delimiter.as_deref().and_then(<[u8]>::split_first) {
-        dialect.delimiter = *first;
-        dialect.delimiter_rest = rest.to_vec();
-    }
-    dialect.quotes = match dialect.family {
-        Family::Csv => hints.quotes.unwrap_or_else(|| Quotes::unless_given(hints.format)),
-        Family::Text | Family::Plain | Family::Json | Family::Fixed => {
-            hints.quotes.unwrap_or_default()
-        }
-    };
-    dialect.ragged = hints.ragged.unwrap_or_default();
-    dialect.comment = hints.comment;
-    dialect.skip_lines = hints.skip_lines.unwrap_or_default();
-    dialect.skip_footer = hints.skip_footer.unwrap_or_default();
-    dialect.header = hints.header.unwrap_or(Header::None);
+    hints.apply(&mut dialect);
     let fixed = Fixed {
         // A file that is tab-separated by its name is, if there are tabs in it.
         delimiter: hints

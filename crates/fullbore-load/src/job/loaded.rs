@@ -19,8 +19,13 @@ pub enum IfLoaded {
     Again,
 }
 
+/// A path from the root; what has none is told as it is.
 fn absolute(path: &str) -> String {
-    std::path::absolute(path).map_or(path.to_owned(), |path| path.display().to_string())
+    identity::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+fn json(value: &impl Serialize, is_empty: bool) -> Option<String> {
+    (!is_empty).then(|| serde_json::to_string(value).expect("plain data becomes JSON"))
 }
 
 impl TableJob {
@@ -32,29 +37,24 @@ impl TableJob {
         lineage.sort();
         let mut types = self.types.clone();
         types.sort();
-        let json = |value: serde_json::Result<String>| value.expect("plain data becomes JSON");
-        let checks = (!self.checks.is_empty()).then(|| json(serde_json::to_string(&self.checks)));
         let mut lookups = self.lookups.clone();
         for source in lookups.iter_mut().flat_map(|lookup| &mut lookup.sources) {
-            // One that has no path is told as it is.
-            *source = identity::absolute(source).unwrap_or_else(|_| source.clone());
+            *source = absolute(source);
         }
-        let lookups = (!lookups.is_empty()).then(|| json(serde_json::to_string(&lookups)));
-        let select = (!self.select.is_empty()).then(|| json(serde_json::to_string(&self.select)));
         let options = [
             ("--atomic", flag(self.atomic)),
-            ("--check", checks),
+            ("--check", json(&self.checks, self.checks.is_empty())),
             ("--delete-missing", flag(self.delete_missing)),
             ("--field-type", list(&self.field_types)),
             ("--keep-old", flag(self.keep_old)),
             ("--key", list(&self.key)),
             ("--lineage", list(&lineage)),
-            ("lookup", lookups),
+            ("lookup", json(&lookups, lookups.is_empty())),
             ("--query", self.query.clone()),
             ("--on-conflict", self.on_conflict.as_ref().map(ToString::to_string)),
             ("--partition-by", self.partition_by.clone()),
             ("--partition-bounds", list(&self.partition_bounds)),
-            ("--select", select),
+            ("--select", json(&self.select, self.select.is_empty())),
             ("--schema", self.schema_file.as_deref().map(absolute)),
             ("--type", list(&types)),
             ("--where", self.r#where.clone()),

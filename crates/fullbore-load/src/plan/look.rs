@@ -210,7 +210,7 @@ fn look_at_columns(files: Vec<SourceFile>, kind: Columnar) -> Result<Sources> {
 }
 
 /// The bytes of a delimiter; tabs are written as people write them.
-pub fn delimiter_bytes(value: &str) -> Result<Vec<u8>> {
+fn delimiter_bytes(value: &str) -> Result<Vec<u8>> {
     if value.is_empty() {
         return Err(Error::usage_with_hint(
             "--delimiter is empty",
@@ -318,7 +318,7 @@ fn look_at_text(job: &TableJob, mut files: Vec<SourceFile>) -> Result<Sources> {
 }
 
 /// What the job fixes of the dialect.
-fn hints(job: &TableJob) -> Result<DialectHints> {
+pub fn hints(job: &TableJob) -> Result<DialectHints> {
     Ok(DialectHints {
         format: job.format,
         delimiter: job.delimiter.as_deref().map(delimiter_bytes).transpose()?,

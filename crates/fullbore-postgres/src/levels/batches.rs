@@ -312,22 +312,36 @@ impl Batches {
         partitions(&mut self.session, &self.table)
     }
 
-    /// Forgets which files whose names match one of some `patterns` were in batches that were dropped for their age, but for
-    /// those that are `still` there. Others may be those of another process.
-    pub fn forget(&mut self, patterns: &[String], still: &[Source]) -> Result<()> {
+    /// Forgets which files of ours were in batches that were dropped for their age, but for those that are `still` there.
+    /// Other names may be those of another process.
+    pub fn forget(&mut self, is_ours: &dyn Fn(&str) -> bool, still: &[Source]) -> Result<()> {
         let Table { oid, ledger, .. } = &self.table;
-        let own = patterns
-            .iter()
-            .map(|pattern| quote_literal(pattern).map(|text| format!("t.source ~ {text}")));
-        let own = own.collect::<std::result::Result<Vec<_>, _>>().map_err(failed)?.join(" OR ");
         let sql = format!(
-            "DELETE FROM {ledger}.taken t WHERE target = {oid} AND ({own})
+            "SELECT source, version FROM {ledger}.taken t WHERE target = {oid}
                 AND batch < (SELECT min(first) FROM {ledger}.batches WHERE target = {oid} AND batches > 0)
                 AND NOT EXISTS (SELECT FROM {} AS s(source, version, place)
                                  WHERE t.source = s.source AND t.version = s.version)",
             unnested(still)?
         );
-        self.session.execute(&sql).map(drop).map_err(failed)
+        let mut gone = Vec::new();
+        for row in rows(&mut self.session, &sql).map_err(failed)? {
+            let name = row.text("source")?;
+            if is_ours(name) {
+                gone.push(Source {
+                    name: name.to_owned(),
+                    version: row.text("version")?.to_owned(),
+                });
+            }
+        }
+        for some in gone.chunks(1000) {
+            let sql = format!(
+                "DELETE FROM {ledger}.taken t USING {} AS s(source, version, place)
+                  WHERE t.target = {oid} AND t.source = s.source AND t.version = s.version",
+                unnested(some)?
+            );
+            self.session.execute(&sql).map_err(failed)?;
+        }
+        Ok(())
     }
 
     /// Leaves a batch that was taken over to others.

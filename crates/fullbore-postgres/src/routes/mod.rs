@@ -20,7 +20,7 @@ use fullbore_pgwire::tcp_info::tcp_info;
 use fullbore_pgwire::{QualifiedName, Session, quote_literal};
 use fullbore_read::error::Result;
 
-use crate::catalog::Collation;
+use crate::catalog::{self, Collation};
 use crate::error::{failed, refused};
 use crate::target::PostgresTable;
 use bounds::Bound;
@@ -113,13 +113,6 @@ struct Node {
     is_open: bool,
 }
 
-/// Whether the database stores texts as the bytes that they are sent as.
-pub fn is_utf8(session: &mut Session) -> Result<bool> {
-    let asked = "SELECT getdatabaseencoding() IN ('UTF8', 'SQL_ASCII') AS is_utf8";
-    let rows = session.query(asked).map_err(failed)?;
-    Ok(rows.first().is_some_and(|row| row.flag("is_utf8")))
-}
-
 /// What a table of the tree is partitioned by.
 struct PartitionKey {
     strategy: char,
@@ -159,7 +152,7 @@ pub fn of(
     if !(2..=LEAVES_MAX).contains(&count) {
         return why_not(&format!("it has {count}"));
     }
-    let is_utf8 = is_utf8(session)?;
+    let is_utf8 = catalog::is_utf8(session).map_err(failed)?;
     let mut planting =
         Planting { target, columns, nodes, keys, is_utf8, leaves: Vec::new(), has_others: false };
     let mut tree = Tree::default();

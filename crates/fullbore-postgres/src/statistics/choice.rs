@@ -10,10 +10,9 @@ use fullbore_record::terms::{Publish, Statistics};
 use super::known::Made;
 use super::order::Order;
 use super::sketch::Column;
-use crate::catalog::Collation;
+use crate::catalog::{self, Collation};
 use crate::error::{failed, refuse};
 use crate::publish::analyze::is_tuned;
-use crate::routes;
 use crate::server::Server;
 use crate::target::PostgresTable;
 use crate::verify::sql::summed_columns;
@@ -85,7 +84,7 @@ fn made(
         let found = target.relation.columns.iter().find(|column| column.name == name);
         found.map(|column| &column.collation)
     };
-    let is_utf8 = routes::is_utf8(&mut session)?;
+    let is_utf8 = catalog::is_utf8(&mut session).map_err(failed)?;
     let mut found = Vec::new();
     for (mut hashed, parsed) in columns.into_iter().zip(&shapes.typed.columns) {
         hashed.field_type = parsed.field_type.clone();

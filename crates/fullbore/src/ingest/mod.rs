@@ -7,6 +7,7 @@
 //! same table.
 
 mod batch;
+mod record_ends;
 mod socket;
 mod stream;
 mod streams;
@@ -328,7 +329,7 @@ impl Work<'_> {
         let is_wanted = self.asked.keep.is_some() && self.asked.after != After::Keep;
         if is_wanted && self.forgot.is_none_or(|last| last.elapsed() >= FORGET) {
             self.forgot = Some(Instant::now());
-            batches.forget(&self.watch.patterns(), &self.watch.sources())?;
+            batches.forget(&|name| self.watch.finds(name), &self.watch.sources())?;
         }
         Ok(())
     }
@@ -343,17 +344,17 @@ impl Work<'_> {
         }
         self.unknown = unknown;
         for batch in &left {
-            let is_known = self.fails.contains(&batch.number);
-            match if is_known { Ok(()) } else { self.load(batches, batch) } {
-                Err(error) if !begins && !may_pass(&error) => {
-                    self.progress.trouble(&error);
-                    self.fails.push(batch.number);
+            if !self.fails.contains(&batch.number) {
+                match self.load(batches, batch) {
+                    Err(error) if !begins && !may_pass(&error) => self.progress.trouble(&error),
+                    loaded => {
+                        loaded?;
+                        continue;
+                    }
                 }
-                loaded => loaded?,
+                self.fails.push(batch.number);
             }
-            if self.fails.contains(&batch.number) {
-                batches.unlock(batch.number)?;
-            }
+            batches.unlock(batch.number)?;
         }
         self.looked = Instant::now();
         Ok(())

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fullbore_load::job::TableJob;
-use fullbore_load::plan::look::delimiter_bytes;
-use fullbore_parse::dialect::{Dialect, Family, FormatName, Header};
+use fullbore_load::plan::look::hints;
+use fullbore_parse::dialect::{Dialect, FormatName, Header};
 use fullbore_pgwire::ConnectionOptions;
 use fullbore_read::cancellable;
 use fullbore_read::error::{Error, Result};
@@ -87,24 +87,8 @@ fn cutting(asked: &Ingest, table: &TableJob) -> Result<Cutting> {
             ));
         }
     };
-    if let Some(given) = &table.quote {
-        match given.bytes().next() {
-            Some(quote) => (dialect.quote, dialect.escape) = (quote, quote),
-            None => dialect.family = Family::Plain,
-        }
-    }
-    if let Some(given) = &table.delimiter {
-        let bytes = delimiter_bytes(given)?;
-        if let Some((first, rest)) = bytes.split_first() {
-            (dialect.delimiter, dialect.delimiter_rest) = (*first, rest.to_vec());
-        }
-    }
-    dialect.quotes = table.quotes.unwrap_or(dialect.quotes);
+    hints(table)?.apply(&mut dialect);
     dialect.line_end = table.line_end.unwrap_or(dialect.line_end);
-    dialect.comment = table.comment.as_ref().and_then(|given| given.bytes().next());
-    if let Some(escape) = table.escape.as_ref().and_then(|given| given.bytes().next()) {
-        dialect.escape = escape;
-    }
     if table.skip_lines.is_some() || table.skip_footer.is_some() || table.encoding.is_some() {
         return Err(Error::usage_with_hint(
             "a stream that is cut into batches has no lines to skip, and is in UTF-8",
@@ -139,8 +123,8 @@ fn locked(folder: &Path, source: &str) -> Result<File> {
     let path = folder.join(LOCK);
     let failed = |source| Error::Write { path: path.clone(), source };
     fs::create_dir_all(folder).map_err(failed)?;
-    let options = OpenOptions::new().create(true).truncate(false).write(true).clone();
-    let file = options.open(&path).map_err(failed)?;
+    let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+    let file = file.map_err(failed)?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::Error(error)) => Err(failed(error)),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use fullbore_load::job::Job;
 use fullbore_postgres::levels::batches::{Source, Standing as Known};
 use fullbore_read::StoreOptions;
-use fullbore_read::discover::listed_in;
+use fullbore_read::discover::{finds, listed_in};
 use fullbore_read::error::{Error, Result};
 
 /// Files of a batch at most.
@@ -132,14 +132,9 @@ impl Watch {
         }
     }
 
-    /// What names of sources look like, as regular expressions of PostgreSQL.
-    pub fn patterns(&self) -> Vec<String> {
-        let pattern = |source: &String| match Path::new(source).is_dir() {
-            // Its folders are those that say what its files have in common.
-            true => format!("^{}/([^/]+=[^/]*/)*[^/]*$", literal(source.trim_end_matches('/'))),
-            false => format!("^{}$", of_glob(source)),
-        };
-        self.sources.iter().map(pattern).collect()
+    /// Whether a name is one that these sources give their files.
+    pub fn finds(&self, name: &str) -> bool {
+        self.sources.iter().any(|source| finds(source, name.as_ref()))
     }
 
     /// Sources that somebody else was faster to claim.
@@ -191,42 +186,6 @@ impl Watch {
     }
 }
 
-/// A regular expression of a text alone.
-fn literal(text: &str) -> String {
-    let escaped = |c: char| if c.is_alphanumeric() { c.to_string() } else { format!("[{c}]") };
-    // Within brackets these two mean something.
-    text.chars()
-        .map(|c| match c {
-            '^' | '\\' => format!("\\{c}"),
-            other => escaped(other),
-        })
-        .collect()
-}
-
-/// What a glob finds: nothing of it but `**` passes from one folder to another.
-fn of_glob(glob: &str) -> String {
-    let mut found = String::new();
-    let mut rest = glob;
-    while let Some(at) = rest.find(['*', '?', '[']) {
-        found += &literal(&rest[..at]);
-        rest = &rest[at..];
-        let class = rest.strip_prefix('[').and_then(|rest| rest.get(1..)?.find(']'));
-        let (length, pattern) = match class {
-            _ if rest.starts_with("**") => (2, ".*".to_owned()),
-            _ if rest.starts_with('*') => (1, "[^/]*".to_owned()),
-            Some(end) if rest.starts_with('[') => {
-                let class = &rest[..end + 3];
-                (class.len(), class.replacen("[!", "[^", 1).replace('\\', "\\\\"))
-            }
-            _ if rest.starts_with('[') => (1, "[[]".to_owned()),
-            _ => (1, "[^/]".to_owned()),
-        };
-        found += &pattern;
-        rest = &rest[length..];
-    }
-    found + &literal(rest)
-}
-
 fn is_hidden(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(['.', '_']))
 }
@@ -272,19 +231,6 @@ mod tests {
         assert_eq!(watch.batch(&ANY).map(|batch| batch.len()), Some(2));
         assert_eq!(watch.batch(&ANY), None);
         assert!(watch.is_waiting());
-    }
-
-    #[test]
-    fn names_of_sources_are_told_from_others() {
-        for (glob, pattern) in [
-            ("/d/a-*.csv", "[/]d[/]a[-][^/]*[.]csv"),
-            ("in/**/x?.csv", "in[/].*[/]x[^/][.]csv"),
-            ("a[!0-9]b", "a[^0-9]b"),
-            ("a[]]b[", "a[]]b[[]"),
-            ("x^\\y", "x\\^\\\\y"),
-        ] {
-            assert_eq!(of_glob(glob), pattern);
-        }
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub struct Merging {
 
 /// The unique indexes that hold for all rows at any time, each with its columns in their order. Strategy 3 of a B-tree
 /// is equality.
-pub const INDEXES: &str = "
+const INDEXES: &str = "
     SELECT bool_or(i.indisprimary) AS is_primary, string_agg(a.attname, E'\\x01' ORDER BY k.place) AS columns,
            string_agg(format('OPERATOR(%I.%s)', n.nspname, o.oprname), E'\\x01' ORDER BY k.place) AS operators
       FROM pg_index i, unnest(i.indkey::int2[], i.indclass::oid[]) WITH ORDINALITY AS k(attnum, class, place)
@@ -72,29 +72,57 @@ pub fn find(session: &mut Session, relation: &Relation, asked: &Upsert) -> Resul
             ));
         }
     }
-    let found =
-        session.query(&INDEXES.replace("{oid}", &relation.oid.to_string())).map_err(refused)?;
-    let list = |row: &Row, column: &str| -> Vec<String> {
-        row.text(column).split('\u{1}').map(str::to_owned).collect()
+    let indexes = unique_indexes(session, &relation.oid.to_string())?;
+    let is_it = |index: &&UniqueIndex| match asked.key.is_empty() {
+        true => index.is_primary,
+        false => index.equals(&asked.key).is_some(),
     };
-    let indexes: Vec<Vec<String>> = found.iter().map(|row| list(row, "columns")).collect();
-    let is_it = |row: &Row, columns: &[String]| match asked.key.is_empty() {
-        true => row.flag("is_primary"),
-        false => {
-            columns.len() == asked.key.len() && asked.key.iter().all(|key| columns.contains(key))
-        }
+    let Some(index) = indexes.iter().find(is_it) else {
+        return Err(no_key(name, &asked.key, &indexes));
     };
-    let of_it = found.iter().zip(&indexes).find(|(row, columns)| is_it(row, columns));
-    let Some((row, columns)) = of_it else { return Err(no_key(name, &asked.key, &indexes)) };
-    let key = columns.iter().zip(list(row, "operators")).map(|(name, equals)| {
+    let key = index.columns.iter().zip(&index.operators).map(|(name, equals)| {
         let quoted = quote_identifier(name).map_err(failed)?;
-        Ok(KeyColumn { quoted, equals })
+        Ok(KeyColumn { quoted, equals: equals.clone() })
     });
     let key = key.collect::<Result<_>>()?;
-    Ok(Merging { asked: Upsert { key: columns.clone(), ..asked.clone() }, key })
+    Ok(Merging { asked: Upsert { key: index.columns.clone(), ..asked.clone() }, key })
 }
 
-fn no_key(name: &QualifiedName, asked: &[String], indexes: &[Vec<String>]) -> Error {
+/// A unique index that holds for all rows at any time.
+pub struct UniqueIndex {
+    is_primary: bool,
+    /// In their order.
+    columns: Vec<String>,
+    /// The operator by which each is found equal, with its schema.
+    operators: Vec<String>,
+}
+
+impl UniqueIndex {
+    /// The operators of a key's columns, where the index is over these alone.
+    pub fn equals(&self, key: &[String]) -> Option<Vec<&str>> {
+        let of = |name: &String| {
+            let place = self.columns.iter().position(|column| column == name)?;
+            self.operators.get(place).map(String::as_str)
+        };
+        if self.columns.len() == key.len() { key.iter().map(of).collect() } else { None }
+    }
+}
+
+/// The unique indexes of a table, that of its primary key first; `oid` is SQL.
+pub fn unique_indexes(session: &mut Session, oid: &str) -> Result<Vec<UniqueIndex>> {
+    let found = session.query(&INDEXES.replace("{oid}", oid)).map_err(refused)?;
+    let list = |row: &Row, name: &str| -> Vec<String> {
+        row.text(name).split('\u{1}').map(str::to_owned).collect()
+    };
+    let of = |row: &Row| UniqueIndex {
+        is_primary: row.flag("is_primary"),
+        columns: list(row, "columns"),
+        operators: list(row, "operators"),
+    };
+    Ok(found.iter().map(of).collect())
+}
+
+fn no_key(name: &QualifiedName, asked: &[String], indexes: &[UniqueIndex]) -> Error {
     if asked.is_empty() {
         return refuse(
             format!("{name} has no primary key to tell its rows apart by"),
@@ -103,7 +131,7 @@ fn no_key(name: &QualifiedName, asked: &[String], indexes: &[Vec<String>]) -> Er
     }
     let list = asked.join(", ");
     let known: Vec<String> =
-        indexes.iter().map(|columns| format!("({})", columns.join(", "))).collect();
+        indexes.iter().map(|index| format!("({})", index.columns.join(", "))).collect();
     let known = match known.is_empty() {
         true => "it has none".to_owned(),
         false => format!("it has them on {}", known.join(", ")),
