@@ -13,6 +13,7 @@
 #include "state.h"
 #include "store.h"
 #include "tree.h"
+#include "writers.h"
 
 #include "access/genam.h"
 #include "access/relation.h"
@@ -20,8 +21,10 @@
 #include "access/xact.h"
 #include "catalog/index.h"
 #include "catalog/pg_type.h"
+#include "commands/tablecmds.h"
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -30,6 +33,9 @@
 
 PG_FUNCTION_INFO_V1(fullbore_fills);
 PG_FUNCTION_INFO_V1(fullbore_finish);
+
+/* With less, each of many indexes would have thousands of files. */
+#define SORTER_BYTES_MIN ((Size) 1024 * 1024)
 
 typedef struct FbIndex
 {
@@ -46,6 +52,7 @@ struct FbIndexes
 	Oid			table;
 	FbLocator	locator;
 	SubTransactionId sub;
+	SubTransactionId emptied;	/* the later one that emptied the table, if it is not rolled back */
 	MemoryContext context;
 	FbFields	fields;
 	int			count;
@@ -96,6 +103,20 @@ check_finished(void)
 		}
 }
 
+/* Temporary files go with the subtransaction that made them, even where it is released. */
+static void
+check_files(SubTransactionId sub)
+{
+	for (FbIndexes *indexes = unfinished; indexes != NULL; indexes = indexes->next)
+		for (int at = 0; at < indexes->count && indexes->sub == sub; at++)
+			if (indexes->indexes[at].sorter.run_count > 0)
+				ereport(ERROR,
+						(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+						 errmsg("a savepoint cannot be released before the indexes of what was loaded "
+								"directly after it are filled"),
+						 errhint("Call fullbore.finish() after the last direct load.")));
+}
+
 static void
 transaction_ends(XactEvent event, void *argument)
 {
@@ -120,18 +141,29 @@ subtransaction_ends(SubXactEvent event, SubTransactionId sub, SubTransactionId p
 {
 	FbIndexes **at = &unfinished;
 
+	if (event == SUBXACT_EVENT_PRE_COMMIT_SUB)
+		check_files(sub);
 	if (event != SUBXACT_EVENT_COMMIT_SUB && event != SUBXACT_EVENT_ABORT_SUB)
 		return;
 	while (*at != NULL)
 	{
-		if ((*at)->sub == sub && event == SUBXACT_EVENT_ABORT_SUB)
+		FbIndexes  *indexes = *at;
+
+		if (indexes->sub == sub && event == SUBXACT_EVENT_ABORT_SUB)
 		{
-			*at = (*at)->next;
+			*at = indexes->next;
 			continue;
 		}
-		if ((*at)->sub == sub)
-			(*at)->sub = parent;
-		at = &(*at)->next;
+		if (indexes->sub == sub)
+			indexes->sub = parent;
+		if (indexes->emptied == sub)
+			indexes->emptied = event == SUBXACT_EVENT_ABORT_SUB ? InvalidSubTransactionId : parent;
+		if (indexes->emptied == indexes->sub)
+		{
+			forget(indexes);
+			continue;
+		}
+		at = &indexes->next;
 	}
 }
 
@@ -143,8 +175,13 @@ fb_indexes_forget(Oid table)
 	for (FbIndexes *at = unfinished; at != NULL; at = next)
 	{
 		next = at->next;
-		if (at->table == table)
+		if (at->table != table)
+			continue;
+		/* In a later subtransaction the table gets new storage, and may get the old one back. */
+		if (at->sub == GetCurrentSubTransactionId())
 			forget(at);
+		else if (at->emptied == InvalidSubTransactionId)
+			at->emptied = GetCurrentSubTransactionId();
 	}
 }
 
@@ -212,7 +249,7 @@ make(Relation rel, List *oids)
 	made->indexes = palloc0(list_length(oids) * sizeof(FbIndex));
 	foreach(cell, oids)
 		begin_index(&made->indexes[made->count++], rel, lfirst_oid(cell),
-					memory / list_length(oids));
+					Max(memory / list_length(oids), SORTER_BYTES_MIN));
 	MemoryContextSwitchTo(previous);
 	made->next = unfinished;
 	unfinished = made;
@@ -445,6 +482,14 @@ fullbore_fills(PG_FUNCTION_ARGS)
 	PG_RETURN_TEXT_P(answer);
 }
 
+/* Before it is locked: a lock is in the way of others. */
+static void
+check_owner(Oid table)
+{
+	if (!FbOwnsRelation(table))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(table));
+}
+
 /*
  * Builds the indexes of a table from the keys of this transaction's loads. Returns those that are invalid, since
  * their keys are not unique.
@@ -452,13 +497,24 @@ fullbore_fills(PG_FUNCTION_ARGS)
 Datum
 fullbore_finish(PG_FUNCTION_ARGS)
 {
+	Oid			table = PG_GETARG_OID(0);
 	Relation	rel;
 	FbIndexes  *indexes;
 	ArrayType  *failed;
 
 	fb_check_may_load();
-	rel = table_open(PG_GETARG_OID(0), RowExclusiveLock);
+	fb_writers_refuse_nested("fullbore.finish()");
+	check_owner(table);
+	rel = table_open(table, RowExclusiveLock);
+	CheckTableNotInUse(rel, "fullbore.finish()");
 	indexes = find(rel);
+	/* A rollback that leaves the table would leave pages that nobody knows of. */
+	if (indexes != NULL && indexes->sub != GetCurrentSubTransactionId())
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("table \"%s\" was loaded directly before the current savepoint",
+						RelationGetRelationName(rel)),
+				 errhint("Release it or roll back to it before fullbore.finish().")));
 	failed = indexes == NULL ? construct_empty_array(REGCLASSOID) : build_all(indexes, rel);
 	table_close(rel, NoLock);
 	PG_RETURN_ARRAYTYPE_P(failed);

@@ -148,8 +148,10 @@ fb_keys_begin(FbKeys *keys, Relation rel, Relation index)
 static inline bool
 is_plain(const char *value)
 {
-	return VARATT_IS_SHORT(value)
-		|| (VARATT_IS_4B_U(value) && VARSIZE(value) <= TOAST_INDEX_TARGET);
+	/* A pointer to what is stored out of line has a short one's bit, too. */
+	return !VARATT_IS_EXTERNAL(value)
+		&& (VARATT_IS_SHORT(value)
+			|| (VARATT_IS_4B_U(value) && VARSIZE(value) <= TOAST_INDEX_TARGET));
 }
 
 Size

@@ -20,11 +20,13 @@
 #include "commands/copy.h"
 #include "commands/tablecmds.h"
 #include "miscadmin.h"
+#include "nodes/pg_list.h"
 #include "pgstat.h"
 #include "storage/bufmgr.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/portal.h"
+#include "utils/relcache.h"
 #include "utils/snapmgr.h"
 
 typedef struct Load
@@ -37,6 +39,8 @@ typedef struct Load
 	FbFrames	frames;
 	FbRows		rows;
 	FbIndexes  *indexes;		/* NULL: none */
+	bool		is_partition;	/* what it was, and which indexes it had, as the load began */
+	List	   *index_list;
 	uint64		row;			/* of a frame of bodies, from 1; 0: not in one */
 } Load;
 
@@ -258,6 +262,8 @@ begin(Load *load, List *columns, const FbOptions *options, BlockNumber first_blo
 {
 	if (options->freeze)
 		check_freeze();
+	load->is_partition = load->rel->rd_rel->relispartition;
+	load->index_list = RelationGetIndexList(load->rel);
 	load->layout = fb_make_layout(load->rel);
 	fb_checks_begin(&load->checks, load->rel);
 	fb_range_begin(&load->checks, options, load->layout);
@@ -271,9 +277,24 @@ begin(Load *load, List *columns, const FbOptions *options, BlockNumber first_blo
 	fb_rows_begin(&load->rows, load->rel, columns, &load->checks, &load->pages);
 }
 
+/* ATTACH PARTITION is not refused to the table's own functions, though it brings bounds and indexes. */
+static void
+check_same_table(const Load *load)
+{
+	if (load->rel->rd_rel->relispartition != load->is_partition
+		|| !equal(RelationGetIndexList(load->rel), load->index_list))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("table \"%s\" was changed while it was being loaded directly",
+						RelationGetRelationName(load->rel)),
+				 errdetail("A default or a check of the table changes the table itself."),
+				 errhint("Load by COPY (--method copy).")));
+}
+
 static uint64
 finish(Load *load)
 {
+	check_same_table(load);
 	fb_state_remember(load->rel, fb_store_end_block(&load->store));
 	pgstat_count_heap_insert(load->rel, load->pages.rows);
 	fb_range_install(&load->checks);
@@ -328,6 +349,7 @@ fb_adopt(Oid into, Oid from)
 	Relation	source;
 	BlockNumber first_block;
 
+	fb_writers_refuse_nested("fullbore.adopt()");
 	load->rel = table_open(into, RowExclusiveLock);
 	check_privileges(load->rel);
 	check_table(load->rel, false);

@@ -205,7 +205,7 @@ normalise_varlena(FbKeys *keys, FbKeyForm form, const char *value)
 	const char *data;
 	Size		bytes;
 
-	if (!VARATT_IS_SHORT(value) && !VARATT_IS_4B_U(value))
+	if (VARATT_IS_EXTERNAL(value) || VARATT_IS_COMPRESSED(value))
 	{
 		previous = MemoryContextSwitchTo(keys->scratch);
 		value = (const char *) pg_detoast_datum_packed((struct varlena *) value);

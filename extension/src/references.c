@@ -351,6 +351,7 @@ read_references(Relation rel, Relation catalog)
 Datum
 fullbore_validate(PG_FUNCTION_ARGS)
 {
+	Oid			table = PG_GETARG_OID(0);
 	Relation	rel;
 	Relation	catalog;
 	FbReferences found;
@@ -362,10 +363,10 @@ fullbore_validate(PG_FUNCTION_ARGS)
 	Snapshot	snapshot;
 
 	fb_check_may_load();
+	if (!FbOwnsRelation(table))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(table));
 	/* As VALIDATE CONSTRAINT: writers go on, and are checked by the constraint already. */
-	rel = table_open(PG_GETARG_OID(0), ShareUpdateExclusiveLock);
-	if (!FbOwnsRelation(RelationGetRelid(rel)))
-		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, RelationGetRelationName(rel));
+	rel = table_open(table, ShareUpdateExclusiveLock);
 	catalog = table_open(ConstraintRelationId, RowExclusiveLock);
 	if (rel->rd_rel->relkind == RELKIND_RELATION)
 		found = read_references(rel, catalog);

@@ -12,6 +12,9 @@
 /* Groups of equal words that are smaller are sorted by comparing. */
 #define SMALL_GROUP 64
 
+/* So are those that are equal for so many bytes, which are not often worth a pass for every eight. */
+#define DEEP_BYTES 256
+
 void
 fb_sorter_begin(FbSorter *sorter, const FbKeys *keys, Size limit)
 {
@@ -59,9 +62,10 @@ compare_entries(const void *a, const void *b, void *argument)
 	const Comparing *by = argument;
 	const uint64 *left = a;
 	const uint64 *right = b;
-	int			order = compare_rests(rest_of(by->sorter, left), rest_of(by->sorter, right),
-									  by->from);
+	int			order;
 
+	CHECK_FOR_INTERRUPTS();
+	order = compare_rests(rest_of(by->sorter, left), rest_of(by->sorter, right), by->from);
 	if (order != 0)
 		return order;
 	/* Where its tuple is, is when it came; none is where another is. */
@@ -79,7 +83,7 @@ sort_group(FbSorter *sorter, uint64 *entries, Size count, Size from)
 
 	check_stack_depth();
 	CHECK_FOR_INTERRUPTS();
-	if (count < SMALL_GROUP)
+	if (count < SMALL_GROUP || from >= DEEP_BYTES)
 	{
 		Comparing	by = {sorter, from};
 

@@ -6,17 +6,20 @@
  * a row put behind these by anyone else, there would be more of them. A TRUNCATE of storage that is
  * new happens in place, and others may then fill just as many blocks: so it is forgotten before.
  *
- * Subtransactions need nothing. A direct load asks for storage that is new in the very
+ * Subtransactions need nothing, but that a TRUNCATE which is rolled back has been forgotten of: the table is loaded
+ * no further then. A direct load asks for storage that is new in the very
  * subtransaction, so what is remembered goes with it: when that is rolled back, the storage is
  * removed and its number not given again in this transaction; and a storage without blocks is
  * taken whatever is remembered of it.
  */
 #include "state.h"
 #include "indexes.h"
+#include "writers.h"
 
 #include "access/xact.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_class.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
 typedef struct FbWritten
@@ -55,6 +58,12 @@ object_accessed(ObjectAccessType access, Oid class, Oid object, int sub, void *a
 		previous_hook(access, class, object, sub, argument);
 	if (access != OAT_TRUNCATE || class != RelationRelationId)
 		return;
+	/* We are called before the server itself looks whether the table is in use. */
+	if (fb_writers_is_loaded(object))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("cannot TRUNCATE \"%s\" because it is being loaded directly",
+						get_rel_name(object))));
 	for (FbWritten *at = written; at != NULL; at = at->next)
 		if (at->table == object)
 			at->blocks = 0;

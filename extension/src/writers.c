@@ -72,6 +72,24 @@ fb_writers_init(void)
 	ExecutorCheckPerms_hook = check_permissions;
 }
 
+bool
+fb_writers_is_loaded(Oid relation)
+{
+	return OidIsValid(loaded) && relation == loaded;
+}
+
+void
+fb_writers_refuse_nested(const char *what)
+{
+	if (OidIsValid(loaded))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("%s cannot be called while table \"%s\" is being loaded directly", what,
+						get_rel_name(loaded)),
+				 errdetail("A default or a check of the table calls it."),
+				 errhint("Load by COPY (--method copy).")));
+}
+
 void
 fb_writers_refuse(Oid relation)
 {

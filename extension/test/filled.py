@@ -7,7 +7,7 @@ from random import Random
 
 import bodies
 import pytest
-from loads import INDEXED, descriptor, load
+from loads import INDEXED, assert_sound, descriptor, load
 from wire import Connection, ServerError
 
 Row = list[str | None]
@@ -50,3 +50,34 @@ def send(session: Connection, table: str, rows: list[Row], draw: Random) -> None
         load(session, table, draw.choice(frames), options=INDEXED + ", FREEZE true")
         if not rows:
             return
+
+
+def indexes_of(session: Connection, table: str) -> list[str]:
+    sql = f"SELECT indexrelid::regclass FROM pg_index WHERE indrelid = '{table}'::regclass"
+    return [str(name) for (name,) in session.query(f"{sql} ORDER BY indexrelid")]
+
+
+def pages(session: Connection, index: str) -> int:
+    return int(session.value(f"SELECT pg_relation_size('{index}') / 8192") or 0)
+
+
+def assert_alike(session: Connection, filled: str, created: str) -> None:
+    """Each index is sound, and what CREATE INDEX made of the same rows."""
+    assert_sound(session, filled, frozen=True)
+    for one, other in zip(indexes_of(session, filled), indexes_of(session, created), strict=True):
+        session.query(f"SELECT bt_index_parent_check('{one}', true, true)")
+        mine, theirs = pages(session, one), pages(session, other)
+        assert abs(mine - theirs) <= max(1, 0.02 * theirs), (one, mine, theirs)
+        meta = "SELECT version, level, allequalimage FROM bt_metap('{}')"
+        assert session.query(meta.format(one)) == session.query(meta.format(other))
+
+
+def assert_found(session: Connection, rows: int) -> None:
+    """All rows are found by the index, and by a scan."""
+    for setting in ("enable_seqscan", "enable_indexscan"):
+        session.query(f"SET {setting} = off; SET enable_bitmapscan = off")
+        sql = (
+            "SELECT count(*) || ' ' || count(DISTINCT k) FROM filled WHERE k BETWEEN 0 AND 1000000"
+        )
+        assert session.value(sql) == f"{rows} {rows}"
+        session.query(f"RESET {setting}; RESET enable_bitmapscan")

@@ -6,7 +6,19 @@ from dataclasses import dataclass
 from random import Random
 
 import pytest
-from filled import ROWS, SHAPE, TABLES, Row, begin, finish, put, refused, send
+from filled import (
+    ROWS,
+    SHAPE,
+    TABLES,
+    Row,
+    assert_alike,
+    assert_found,
+    begin,
+    finish,
+    put,
+    refused,
+    send,
+)
 from loads import assert_sound, copy_text, descriptor
 from server import Server
 from wire import Connection, ServerError
@@ -133,26 +145,6 @@ class Table:
         return f"CREATE {'UNIQUE ' if is_unique else ''}{text}"
 
 
-def indexes_of(session: Connection, table: str) -> list[str]:
-    sql = f"SELECT indexrelid::regclass FROM pg_index WHERE indrelid = '{table}'::regclass"
-    return [str(name) for (name,) in session.query(f"{sql} ORDER BY indexrelid")]
-
-
-def pages(session: Connection, index: str) -> int:
-    return int(session.value(f"SELECT pg_relation_size('{index}') / 8192") or 0)
-
-
-def assert_alike(session: Connection, filled: str, created: str) -> None:
-    """Each index is sound, and what CREATE INDEX made of the same rows."""
-    assert_sound(session, filled, frozen=True)
-    for one, other in zip(indexes_of(session, filled), indexes_of(session, created), strict=True):
-        session.query(f"SELECT bt_index_parent_check('{one}', true, true)")
-        mine, theirs = pages(session, one), pages(session, other)
-        assert abs(mine - theirs) <= max(1, 0.02 * theirs), (one, mine, theirs)
-        meta = "SELECT version, level, allequalimage FROM bt_metap('{}')"
-        assert session.query(meta.format(one)) == session.query(meta.format(other))
-
-
 def test_they_are_what_create_index_makes(any_session: Connection) -> None:
     session = any_session
     if not session.query("SELECT 1 FROM pg_available_extensions WHERE name = 'amcheck'"):
@@ -176,17 +168,6 @@ def test_they_are_what_create_index_makes(any_session: Connection) -> None:
         except (AssertionError, ServerError) as error:
             raise AssertionError(f"seed {seed}: {table.shape}; {table.indexes}: {error}") from error
         session.query("DROP TABLE copied, filled")
-
-
-def assert_found(session: Connection, rows: int) -> None:
-    """All rows are found by the index, and by a scan."""
-    for setting in ("enable_seqscan", "enable_indexscan"):
-        session.query(f"SET {setting} = off; SET enable_bitmapscan = off")
-        sql = (
-            "SELECT count(*) || ' ' || count(DISTINCT k) FROM filled WHERE k BETWEEN 0 AND 1000000"
-        )
-        assert session.value(sql) == f"{rows} {rows}"
-        session.query(f"RESET {setting}; RESET enable_bitmapscan")
 
 
 def test_keys_are_built_and_used(session: Connection) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from fullbore import _native
-from fullbore._errors import LoadError, RejectsError, result_of_answer
+from fullbore._errors import LoadError, RejectsError, UsageError, result_of_answer
 from fullbore._load import LoadResult, given_options, result_of
 
 # Rejects of a task that are handed over to the driver.
@@ -58,6 +58,12 @@ class Write:
         cls, table: str, to: str | None, options: Mapping[str, Any], mode: str = "append"
     ) -> Write:
         """A new write; ``mode`` is append or overwrite. Raises for what a sink can't take."""
+        if "publish" in options:
+            raise UsageError(
+                "publish can't be used by a sink of an engine, which has a mode: append, or"
+                " overwrite, which replaces the table",
+                exit_code=2,
+            )
         given = {**options, "publish": "append" if mode == "append" else "replace"}
         reject_dir = os.fspath(given.pop("reject_dir", Path.cwd()))
         job = result_of_answer(_native.job(given_options(["-"], to, table, given)))

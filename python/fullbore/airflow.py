@@ -59,8 +59,9 @@ class FullboreHook(BaseHook):
 class LoadFiles(BaseOperator):
     """Loads files, globs, folders or one job file.
 
-    ``options`` are those of the command by their names: ``{"publish": "replace", "create": True}``.
-    Returns what ``fullbore load --json`` prints. Fails as the command does, with its message.
+    ``options`` are those of the command by their names: ``{"publish": "replace", "create": True}``;
+    a list gives an option several times: ``{"null": ["NA", "-"]}``. Returns what ``fullbore load
+    --json`` prints. Fails as the command does, with its message.
     """
 
     template_fields: Sequence[str] = ("source", "table", "options")
@@ -87,12 +88,20 @@ class LoadFiles(BaseOperator):
         line = [str(find_command()), "load", *sources, "--json", "--quiet"]
         if self.table is not None:
             line += ["--table", self.table]
-        for name, value in self.options.items():
-            if value is True:
-                line.append(f"--{name}")
-            elif value is not False and value is not None:
-                line.append(f"--{name}={value}")
-        return line + ["--resume"] * (try_number > 1)
+        for name, given in self.options.items():
+            for value in given if isinstance(given, (list, tuple)) else [given]:
+                if value is True:
+                    line.append(f"--{name}")
+                elif value is not False and value is not None:
+                    line.append(f"--{name}={value}")
+        return line + ["--resume"] * (try_number > 1 and not self._begins_anew())
+
+    def _begins_anew(self) -> bool:
+        """Whether a try that failed has left nothing: no row was visible, and no run can be resumed."""
+        given = self.options.get
+        has_none = given("order-by") or given("no-ledger")
+        is_whole = given("atomic") or given("publish") in ("replace", "partitions")
+        return bool(has_none and is_whole)
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Load, and give back what came of it."""

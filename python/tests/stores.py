@@ -285,6 +285,11 @@ class Web(WebServer):
         self.etags = etags
         self.authorization: str | None = None
         self.query: str | None = None
+        # Whether it says when a file was written.
+        self.times = True
+        # Where all requests are sent on to.
+        self.elsewhere: str | None = None
+        self.referers: list[str | None] = []
         # Bytes a second of all answers together; None as fast as it goes.
         self.rate: float | None = None
         self._free_at = 0.0
@@ -293,8 +298,13 @@ class Web(WebServer):
     def answer(self, handler: BaseHTTPRequestHandler) -> None:
         path, _, query = handler.path.partition("?")
         body = self.files.get(path)
-        status, headers = 200, {"Last-Modified": "Thu, 01 Jan 2026 00:00:00 GMT"}
-        if self.query is not None and query != self.query:
+        status, headers = 200, {}
+        self.referers.append(handler.headers.get("Referer"))
+        if self.times:
+            headers["Last-Modified"] = "Thu, 01 Jan 2026 00:00:00 GMT"
+        if self.elsewhere is not None:
+            status, body, headers["Location"] = 302, b"", self.elsewhere + path
+        elif self.query is not None and query != self.query:
             status, body = 403, b"<Error><Code>AccessDenied</Code></Error>"
         elif self.authorization and handler.headers.get("Authorization") != self.authorization:
             status, body = 401, b""

@@ -338,6 +338,41 @@ def test_signatures_and_passwords_of_urls_stay_in_the_process(
     assert "5ecret" not in said
 
 
+def test_a_server_that_sends_us_on_is_not_told_of(server: Server) -> None:
+    text = "".join(f"{n},{n},x\n" for n in range(1000))
+    with Web({"/rows.csv": text.encode()}) as there, Web({}) as web:
+        web.elsewhere = there.url
+        assert load(f"{web.url}/rows.csv?token=5ecret", server).rows == 1000
+        assert there.referers and set(there.referers) == {None}
+
+
+def test_what_may_change_unnoticed_is_refused(server: Server) -> None:
+    with Web({"/rows.csv": b"1,2,x\n"}, etags=False) as web:
+        web.times = False
+        with pytest.raises(fullbore.LoadError, match="no ETag and no modification time"):
+            load(f"{web.url}/rows.csv", server)
+        with pytest.raises(fullbore.LoadError, match="%2F"):
+            load(f"{web.url}/folder%2Frows.csv", server)
+
+
+def test_objects_that_were_loaded_are_known(s3: str, server: Server) -> None:
+    put(f"{s3}/data/days/1.csv", b"1,1,x\n")
+    load("s3://data/days/", server, s3)
+    options: dict[str, Any] = {"format": "csv", "header": "none", "store": {"endpoint": s3}}
+
+    def again(source: str, **more: Any) -> fullbore.LoadResult:
+        return fullbore.load(source, table="t", to=server.url, **{**options, **more})
+
+    with pytest.raises(fullbore.UsageError, match="already loaded the contents"):
+        again("s3://data/days/1.csv")
+    put(f"{s3}/data/days/2.csv", b"2,2,y\n")
+    assert again("s3://data/days/", resume=True).rows == 1
+    assert server.sql("SELECT n FROM t ORDER BY n") == [["1"], ["2"]]
+    # Another object in its place is another.
+    put(f"{s3}/data/days/1.csv", b"3,3,z\n")
+    assert again("s3://data/days/1.csv").rows == 1
+
+
 @NEEDS_AZURITE
 def test_azure_is_read_and_written(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -82,6 +82,11 @@ def test_airflow_loads_stops_and_resumes(server: Server, tmp_path: Path) -> None
             task_id="t", source="rows.csv", table="by_airflow", fullbore_conn_id="place",
             options=slow
         )
+        many = LoadFiles(task_id="m", source="rows.csv", options={"null": ["NA", "-"]})
+        print(many.command(2)[-3:])
+        in_order = {"order-by": "id", "publish": "replace"}
+        for options in (in_order, {"order-by": "id"}):
+            print(LoadFiles(task_id="o", source="rows.csv", options=options).command(2)[-1])
         threading.Timer(2, task.on_kill).start()
         try:
             task.execute({"ti": Try(1)})
@@ -101,6 +106,8 @@ def test_airflow_loads_stops_and_resumes(server: Server, tmp_path: Path) -> None
     )
     assert "stopped:" in said and "rows 200000 before True" in said and "clean" in said, said
     assert "hook 200000" in said
+    assert "['--null=NA', '--null=-', '--resume']" in said, "each of several is an option"
+    assert "--publish=replace\n--resume\n" in said, "what has left nothing begins anew"
     assert server.sql("SELECT count(*), count(DISTINCT id) FROM by_airflow") == [
         ["400000", "200000"]
     ]

@@ -87,12 +87,12 @@ pub struct About<'a> {
 }
 
 impl<'a> About<'a> {
-    pub fn of(plan: &'a Plan) -> Self {
+    pub fn of(plan: &'a Plan, outcome: &Outcome) -> Self {
         Self {
             run_id: &plan.run_id,
             destination: &plan.destination,
-            streams: plan.streams,
-            parsers: plan.parsers,
+            streams: outcome.tuned.map_or(plan.begins_with(), |tuned| tuned.streams),
+            parsers: outcome.tuned.map_or(plan.parsers, |tuned| tuned.parsers),
             // Of other databases none is measured.
             has_ceiling: plan.ceilings.is_some() || is_database(Some(&plan.destination)),
             rounded: plan.tables.iter().map(|table| table.rounded.as_slice()).collect(),

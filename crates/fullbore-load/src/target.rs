@@ -123,6 +123,10 @@ pub trait Target {
     fn piece_bytes_least(&self) -> u64 {
         0
     }
+    /// Whether it reads values that are sent as text, by its own rules.
+    fn judges(&self) -> bool {
+        false
+    }
     /// Whether rows find their partitions by themselves, so that `partitions` needs no ranges of keys.
     fn routes_rows(&self) -> bool {
         false

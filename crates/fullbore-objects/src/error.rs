@@ -2,6 +2,7 @@
 
 use std::error::Error as _;
 
+use crate::list::PIPE_IT;
 use crate::location::{Location, without_secrets};
 
 /// What kind of failure it is.
@@ -86,7 +87,7 @@ impl Error {
             }
             _ if told.ignores_ranges => {
                 Self::new(Kind::Refused, url, "can't be read in ranges: its server sends all of it")
-                    .hinted("pipe it: curl -sSfL URL | fullbore load - --table TABLE")
+                    .hinted(PIPE_IT)
             }
             _ if told.is_final() => {
                 Self::new(Kind::Refused, url, words(&format!("can't be {done}")))

@@ -22,6 +22,7 @@ const TAIL_BYTES: u64 = 4 * 1024;
 /// The end of a Parquet file, where its metadata is.
 const FOOTER_BYTES: u64 = 64 * 1024;
 const PARQUET: &[u8] = b"PAR1";
+pub(crate) const PIPE_IT: &str = "pipe it: curl -sSfL URL | fullbore load - --table TABLE";
 
 /// Most that is kept of all beginnings and ends; the others are fetched when they are looked at.
 const KEPT_BYTES: usize = 64 << 20;
@@ -107,6 +108,11 @@ async fn one(store: &Arc<Store>, key: &str) -> Result<Object> {
         Ok(found) => {
             let meta = found.meta.clone();
             let object = Object::new(store.clone(), ObjectMeta { location: path, ..meta });
+            if !object.tells_changes() {
+                let message = "has no ETag and no modification time: a change while it is read would not \
+                               be noticed";
+                return Err(Error::new(Kind::Usage, object.url(), message).hinted(PIPE_IT));
+            }
             let head = found.bytes().await.map_err(failed)?;
             look(&object, Some(head), &kept).await?;
             return Ok(object);

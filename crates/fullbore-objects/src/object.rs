@@ -59,6 +59,12 @@ impl Object {
         bare(&self.bound.found)
     }
 
+    /// Whether another object in its place would be noticed.
+    pub(crate) fn tells_changes(&self) -> bool {
+        let found = &self.bound.found;
+        found.e_tag.is_some() || found.version.is_some() || self.modified_ns() > 0
+    }
+
     /// When it was written, in nanoseconds since 1970; 0 where that is not known.
     pub fn modified_ns(&self) -> i128 {
         self.bound.modified_ns()
@@ -108,8 +114,9 @@ impl Bound {
         let is_timed = strong.is_none() && self.modified_ns() > 0;
         let options = GetOptions {
             if_unmodified_since: is_timed.then_some(self.found.last_modified),
+            // To name a version takes another permission than to read the newest one.
+            version: self.found.version.clone().filter(|_| strong.is_none()),
             if_match: strong,
-            version: self.found.version.clone(),
             range: Some(GetRange::Bounded(range)),
             ..GetOptions::default()
         };

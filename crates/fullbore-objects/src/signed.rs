@@ -5,19 +5,40 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use object_store::client::{
     ClientOptions, HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse,
-    HttpService, ReqwestConnector,
+    HttpService,
 };
 
 use crate::location::Secret;
+use crate::store::{CONNECT, SILENCE};
 
-/// Connects as usual, and adds to each request what the URL said.
+/// Adds to each request what the URL said. Where a server sends us on, the next one is not told from where.
 #[derive(Debug)]
-pub(crate) struct Signed(pub Arc<Secret>);
+pub(crate) struct Signed {
+    pub secret: Arc<Secret>,
+    /// Not encrypted.
+    pub is_plain: bool,
+}
 
 impl HttpConnector for Signed {
-    fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
-        let client = ReqwestConnector::default().connect(options)?;
-        Ok(HttpClient::new(Service { client, secret: self.0.clone() }))
+    /// The options are those of every client, and can't be asked.
+    fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
+        let client = reqwest::Client::builder()
+            .user_agent(concat!("fullbore/", env!("CARGO_PKG_VERSION")))
+            .referer(false)
+            .https_only(!self.is_plain)
+            .http1_only()
+            .no_gzip()
+            .read_timeout(SILENCE)
+            .connect_timeout(CONNECT)
+            .build()
+            .map_err(|error| object_store::Error::Generic {
+                store: "HTTP client",
+                source: Box::new(error),
+            })?;
+        Ok(HttpClient::new(Service {
+            client: HttpClient::new(client),
+            secret: self.secret.clone(),
+        }))
     }
 }
 

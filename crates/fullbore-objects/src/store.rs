@@ -19,8 +19,8 @@ use crate::signed::Signed;
 
 /// A body that sends nothing for so long is given up, and asked for again. The whole of a request has no
 /// limit: links may be slow.
-const SILENCE: Duration = Duration::from_secs(30);
-const CONNECT: Duration = Duration::from_secs(10);
+pub(crate) const SILENCE: Duration = Duration::from_secs(30);
+pub(crate) const CONNECT: Duration = Duration::from_secs(10);
 
 /// The client of one bucket, container or host.
 #[derive(Debug)]
@@ -59,17 +59,26 @@ impl Store {
 
     /// The path of a key as a URL writes it.
     pub(crate) fn path(&self, key: &str) -> Result<Path> {
-        let path = match self.location.scheme {
-            Scheme::Http => Path::from_url_path(key),
-            _ => Path::parse(key.trim_end_matches('/')),
+        let key_alone = key.trim_end_matches('/');
+        let is_http = self.location.scheme == Scheme::Http;
+        let refused = |why: String| {
+            let message = format!("has a name that can't be asked for: {why}");
+            Error::new(Kind::Usage, self.location.url_of(key), message)
         };
-        path.map_err(|error| {
-            Error::new(
-                Kind::Usage,
-                self.location.url_of(key),
-                format!("has a name that can't be asked for: {error}"),
-            )
-        })
+        // Decoded it would be another resource, which may be there too.
+        if is_http && key.to_ascii_lowercase().contains("%2f") {
+            let hint = "fetch it with another program, and load the file or standard input";
+            return Err(refused("it has a slash, %2F, within a part".into()).hinted(hint));
+        }
+        let path = match is_http {
+            true => Path::from_url_path(key),
+            false => Path::parse(key_alone),
+        };
+        let path = path.map_err(|error| refused(error.to_string()))?;
+        match is_http || path.as_ref() == key_alone {
+            true => Ok(path),
+            false => Err(refused(format!("it would be taken for {path:?}", path = path.as_ref()))),
+        }
     }
 
     /// The URL of an object.
@@ -89,11 +98,13 @@ async fn client(location: &Location, options: &StoreOptions) -> Result<Arc<dyn O
         Scheme::Gcs => Arc::new(google(location, options).build().map_err(refused)?),
         Scheme::Azure => Arc::new(azure(location, options).build().map_err(refused)?),
         Scheme::Http => {
+            let is_plain = location.root.starts_with("http://");
             let mut http = HttpBuilder::new()
                 .with_url(location.root.trim_end_matches('/'))
-                .with_client_options(connection(location.root.starts_with("http://")));
+                .with_client_options(connection(is_plain));
             if location.secret.query.is_some() || location.secret.user.is_some() {
-                http = http.with_http_connector(Signed(Arc::new(location.secret.clone())));
+                let secret = Arc::new(location.secret.clone());
+                http = http.with_http_connector(Signed { secret, is_plain });
             }
             Arc::new(http.build().map_err(refused)?)
         }

@@ -88,6 +88,10 @@ impl target::Target for Server {
         self.room_left()
     }
 
+    fn judges(&self) -> bool {
+        true
+    }
+
     fn existing_columns(&self, name: &str) -> Result<Option<Vec<TargetColumn>>> {
         let name = QualifiedName::parse(name).map_err(refused)?;
         let found = catalog::relation(&mut self.control(), &name).map_err(refused)?;

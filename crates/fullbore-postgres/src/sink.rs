@@ -264,8 +264,13 @@ impl Resumable for Postgres {
             let backend = locks::settle(&mut session, None).map_err(failed)?;
             ledger.set_control(backend);
         }
+        let goes_on = ledger.begun() != Begun::Yes;
         let state = runs::attempt(&mut session, ledger)?;
         if !state.is_published {
+            // Nobody could begin one unseen while we were at work.
+            if goes_on && plan.continuity.part.is_none() {
+                meanwhile::check(&mut session, self, ledger, plan)?;
+            }
             self.lock_writers_out(plan, false)?;
         }
         publish::check_staged(&mut session, plan, self.targets(), &state)?;

@@ -138,10 +138,11 @@ impl<R: Read> Recoder<R> {
     fn fill(&mut self) -> io::Result<()> {
         if self.raw_at == self.raw.len() {
             self.raw.resize(READ_BYTES, 0);
-            let read = self.inner.read(&mut self.raw)?;
-            self.raw.truncate(read);
             self.raw_at = 0;
-            self.ended = read == 0;
+            let read = self.inner.read(&mut self.raw);
+            // Of a read that failed nothing is there.
+            self.raw.truncate(read.as_ref().map_or(0, |read| *read));
+            self.ended = read? == 0;
         }
         let raw = &self.raw[self.raw_at..];
         self.text_at = 0;

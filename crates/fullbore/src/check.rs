@@ -32,6 +32,18 @@ pub fn check(job: &Job) -> Result<()> {
     }
 }
 
+/// Refuses sources that are databases, for what reads files alone. Their URLs may hold passwords, and are not said.
+pub fn refuse_databases(job: &Job) -> Result<()> {
+    let mut sources = job.tables.iter().flat_map(|table| &table.sources);
+    match sources.any(|source| is_database_source(source)) {
+        false => Ok(()),
+        true => Err(Error::usage_with_hint(
+            "a source that is a database is only for `fullbore load`",
+            "name files of the same rows",
+        )),
+    }
+}
+
 /// A database named among the sources: it may hold a password, so it is not said again.
 fn check_sources(job: &Job) -> Result<()> {
     let is_connection =
@@ -76,7 +88,12 @@ fn check_server_options(job: &Job) -> Result<()> {
             "name one with --to, or ",
         )?,
     }
+    let publishes = |publish| job.tables.iter().any(|table| table.publish == publish);
+    let is_files = job.to.as_deref().is_some_and(|to| to.starts_with("parquet:"));
     let given = [
+        // The files of earlier loads stay beside the new ones.
+        (is_files && publishes(Publish::Replace), "--publish replace"),
+        (is_files && publishes(Publish::Partitions), "--publish partitions"),
         (job.method == Method::Direct, "--method direct"),
         (is_codec(job.compress), "--compress"),
         (job.direct_io != DirectIo::Auto, "--direct-io"),

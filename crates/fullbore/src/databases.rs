@@ -81,6 +81,10 @@ pub fn decide(job: &Job, database: &Database, options: &LoadOptions) -> Result<D
             decided.continuity.resumes = true;
             return Ok(Decision::Run(Box::new(decided)));
         }
+        // A run that is named is resumed, or it has ended.
+        Some(run) if options.run.is_some() && run.state == State::Finished => {
+            return Ok(Decision::Finished(before(run), finished_words(run)));
+        }
         Some(run) if options.resume && source_change(job, &run.recorded()).is_none() => {
             return Ok(Decision::Finished(before(run), finished_words(run)));
         }

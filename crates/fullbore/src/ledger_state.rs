@@ -177,8 +177,8 @@ impl LedgerState {
         }
     }
 
-    /// What is to be done, `resume` being asked for or not.
-    pub fn decide(&self, job: &Job, resume: bool) -> Result<Decision> {
+    /// What is to be done, `resume` being asked for or not; of a run that is `named`, and has ended, nothing.
+    pub fn decide(&self, job: &Job, resume: bool, named: bool) -> Result<Decision> {
         if let Some(run) = &self.done {
             let notes = self.notes.join("\n");
             let words = format!("{notes}\nall files are already loaded: there is nothing to do\n");
@@ -199,6 +199,23 @@ impl LedgerState {
             return Ok(Decision::Begin {
                 notes: self.notes.iter().cloned().chain(of_part).collect(),
             });
+        }
+        match earlier.state {
+            State::Finished if named => {
+                let words = format!(
+                    "run {run} has already loaded its files ({} rows, started {}): there is nothing to do\n",
+                    grouped(earlier.rows_committed),
+                    earlier.started.for_people()
+                );
+                return Ok(Decision::Finished(Box::new(earlier.clone()), words));
+            }
+            State::Undone if named => {
+                return Err(Error::usage_with_hint(
+                    format!("run {run} was rolled back: there is nothing to resume"),
+                    "load again with `fullbore load`",
+                ));
+            }
+            _ => {}
         }
         let change = source_change(job, &earlier.recorded());
         Ok(match (earlier.state, change) {

@@ -144,7 +144,7 @@ pub fn plan(job: &Job, options: &LoadOptions, audience: &dyn Audience) -> Result
     }
     state.check_own(to.server(), options.resume)?;
     let job = state.settle(job, to.server(), ask)?;
-    let decision = state.decide(&job, options.resume)?;
+    let decision = state.decide(&job, options.resume, options.run.is_some())?;
     if let Decision::Finished(_, words) = decision {
         return Ok(JsonPlan::nothing_to_do(words));
     }
@@ -284,7 +284,7 @@ pub fn load(job: &Job, options: &LoadOptions, audience: &dyn Audience) -> Result
         check_named(wanted, state.earlier.as_ref().or(cleared.as_ref()))?;
     }
     let settled = &state.settle(job, to.server(), ask)?;
-    let decision = state.decide(settled, options.resume)?;
+    let decision = state.decide(settled, options.resume, options.run.is_some())?;
     if let Decision::Finished(run, words) = decision {
         return Ok(Loaded::Before { run: RunBefore::of(&run), words: words.trim().to_owned() });
     }

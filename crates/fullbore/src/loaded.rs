@@ -176,6 +176,8 @@ fn loaded_by<'a>(file: &mut File, loaded: &'a [LoadedBy]) -> Result<Option<(&'a 
     let files = loaded.iter().flat_map(|by| by.files.iter().map(move |then| (by, then)));
     known(files, |then| match file.compare(then)? {
         Same::Likely if file.is_untouched(then) => Ok(Same::Surely),
+        // Of an object nothing is read to tell.
+        Same::No if file.source.object.is_some() && file.is_untouched(then) => Ok(Same::Surely),
         same => Ok(same),
     })
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 use std::time::Instant;
 
-use fullbore_load::job::{Count, Job, RejectLimit, TableJob};
+use fullbore_load::job::{Count, IfLoaded, Job, RejectLimit, TableJob};
 use fullbore_load::plan::{Plan, Planned, TablePlan};
 use fullbore_load::run::{self, Outcome};
 use fullbore_load::sorted::{SortKey, Sorted};
@@ -94,6 +94,8 @@ pub fn check(job: &Job) -> Result<()> {
         (job.part.is_some(), "--part"),
         (job.on.is_some(), "--on"),
         (job.write.is_some(), "a write of an engine"),
+        // Rows that were sorted are those of no file.
+        (job.if_loaded.is_some_and(|policy| policy != IfLoaded::Again), "--if-loaded"),
         (!is_server(job.to.as_deref()), "a destination other than PostgreSQL"),
     ];
     refuse_given(&given, "does not go with --order-by", "omit --order-by, or ")?;
@@ -134,8 +136,13 @@ pub fn load(job: &Job, options: &LoadOptions, audience: &dyn Audience) -> Result
         fixed => fixed,
     };
     // All streams sort, also where one session loads. More of them than processors would share the memory only.
-    let parsing =
-        Job { method: Method::Copy, streams: one_each(job.streams), ..opened.job.clone() };
+    let parsing = Job {
+        method: Method::Copy,
+        streams: one_each(job.streams),
+        // Nothing is sent yet.
+        max_rate: None,
+        ..opened.job.clone()
+    };
     let Begun { ready, sorted, since } = begin(&parsing, options, audience)?;
     let plan = ready.plan;
     audience.begins(&plan, false)?;

@@ -23,6 +23,8 @@ pub struct Table {
 pub struct File {
     pub source: SourceFile,
     pub recorded: RecordedFile,
+    /// The URL as the job has it, of a web server: its path has no signature any more.
+    given: Option<String>,
 }
 
 impl File {
@@ -30,9 +32,11 @@ impl File {
     pub fn all(table: &TableJob, store: &StoreOptions) -> Option<Vec<Self>> {
         let mut files = Vec::new();
         for source in &table.sources {
-            files.extend(found_in(source, store).ok()?.into_iter().map(|source| {
+            let found = found_in(source, store).ok()?;
+            let given = Some(source.clone()).filter(|source| source.starts_with("http"));
+            files.extend(found.into_iter().map(|source| {
                 let recorded = RecordedFile::of(&source);
-                Self { source, recorded }
+                Self { source, recorded, given: given.clone() }
             }));
         }
         Some(files)
@@ -53,12 +57,17 @@ impl File {
         }
     }
 
-    /// Whether it is the very file, as far as its path and time tell.
+    /// Whether it is the very file, as far as its path and time tell, or its ETag.
     pub fn is_untouched(&self, then: &RecordedFile) -> bool {
-        then.is_at(&self.recorded) && then.difference(&self.recorded).is_none()
+        let is_told = then.etag.is_some() || then.modified_ns != "0";
+        is_told && then.is_at(&self.recorded) && then.difference(&self.recorded).is_none()
     }
 
+    /// What a job names it by.
     pub fn path(&self) -> Result<String> {
+        if let Some(given) = &self.given {
+            return Ok(given.clone());
+        }
         let path: &PathBuf = &self.source.path;
         path.to_str().map(str::to_owned).ok_or_else(|| {
             Error::usage_with_hint(

@@ -8,6 +8,7 @@ use fullbore_postgres::ledger::runs::{LedgerRun, LedgerTable, State, Which};
 use fullbore_postgres::ledger::shown::Now;
 use fullbore_read::content::Same;
 use fullbore_read::error::{Error, Result};
+use fullbore_record::terms::Publish;
 use fullbore_report::words::{counted, grouped};
 
 use crate::here;
@@ -135,6 +136,24 @@ fn listed(differences: &[String]) -> String {
     words
 }
 
+/// Whether a run's rows come to those that are there.
+fn joins(run: &LedgerRun) -> bool {
+    run.tables.iter().any(|table| table.publish != Publish::Replace)
+}
+
+fn targets_of(run: &LedgerRun) -> String {
+    let targets: Vec<String> = run.tables.iter().map(|table| table.target.to_string()).collect();
+    targets.join(", ")
+}
+
+fn is_loading(run: &LedgerRun) -> Error {
+    let targets = targets_of(run);
+    Error::usage_with_hint(
+        format!("run {} is loading some of the same files into {targets}", run.run_id),
+        "wait until it ends; --if-loaded again loads them a second time",
+    )
+}
+
 /// The ways out of an unfinished run.
 fn ways_out(run: &LedgerRun, compared: &Compared) -> String {
     let run = &run.run_id;
@@ -222,13 +241,16 @@ impl LedgerState {
             let is_ours = |then: &LedgerTable| tables.iter().any(|table| table.is_of(then));
             run.tables.iter().any(is_ours)
         });
-        let is_begun = |run: &LedgerRun| run.state != State::Preparing;
-        if ask.loads {
-            for run in runs.iter().filter(|run| !is_begun(run)) {
-                self.clear(server, run)?;
+        // One that has not begun to load has nothing to resume; it counts where somebody works on it.
+        let mut begun = Vec::new();
+        for run in runs {
+            if run.state != State::Preparing || self.is_at_work(server, &run)? {
+                begun.push(run);
+            } else if ask.loads {
+                server.clear_unbegun(&self.schema, &run)?;
             }
         }
-        runs.retain(is_begun);
+        let mut runs = begun;
         // Parts of a load are found by their numbers.
         runs.retain(|run| !matches!(server.part_of(&self.schema, &run.run_id), Ok(Some(_))));
         Ok(runs)
@@ -248,16 +270,30 @@ impl LedgerState {
         Ok(())
     }
 
-    /// Takes back a run that ended before its first row, unless a load is at work on it.
-    fn clear(&self, server: &Server, run: &LedgerRun) -> Result<()> {
-        if server.check_own(run).is_err() || server.is_job_locked(&run.job)? {
+    /// Another process works on a run.
+    fn is_at_work(&self, server: &Server, run: &LedgerRun) -> Result<bool> {
+        Ok(run.job != self.job && server.is_job_locked(&run.job)?)
+    }
+
+    /// Refuses to go on with a run some of whose files another process is loading.
+    fn refuse_loading(
+        &self,
+        job: &Job,
+        tables: &mut [Table],
+        server: &Server,
+        run: &LedgerRun,
+    ) -> Result<()> {
+        if !job.tables.iter().any(|table| table.publish.joins_rows()) {
             return Ok(());
         }
-        server.lock_job(&run.job)?;
-        // It may have gone on before we had its lock.
-        let now = server.ledger_runs(&self.schema, &Which::Run(&run.run_id))?;
-        if let Some(run) = now.first().filter(|now| now.state == State::Preparing) {
-            server.take_back(&self.schema, run)?;
+        let all = Ask { resume: true, run: None, loads: false };
+        for other in self.unfinished(server, tables, all)? {
+            if other.run_id == run.run_id || !self.is_at_work(server, &other)? {
+                continue;
+            }
+            if joins(&other) && compare(job, tables, &other, false)?.shares_files {
+                return Err(is_loading(&other));
+            }
         }
         Ok(())
     }
@@ -280,6 +316,7 @@ impl LedgerState {
             server.check_own(run)?;
             self.adopt(run, server, ask.loads)?;
             if run.state == State::Loading && job.if_loaded != Some(IfLoaded::Again) {
+                self.refuse_loading(job, tables, server, run)?;
                 self.refuse_loaded_meanwhile(job, tables, server, run)?;
             }
             let mut job = job.clone();
@@ -346,19 +383,15 @@ impl LedgerState {
             }
             return Ok(());
         }
-        let is_running = !is_same_job && server.is_job_locked(&run.job)?;
-        let targets: Vec<String> = run.tables.iter().map(|t| t.target.to_string()).collect();
-        let targets = targets.join(", ");
+        let is_running = self.is_at_work(server, run)?;
+        let targets = targets_of(run);
         let is_piecewise = run.tables.iter().any(LedgerTable::is_piecewise);
         let appends = job.tables.iter().any(|table| table.publish.joins_rows());
         if is_running {
-            if shares && appends && is_piecewise && !again {
-                return Err(Error::usage_with_hint(
-                    format!("run {id} is loading some of the same files into {targets}"),
-                    "wait until it ends; --if-loaded again loads them a second time",
-                ));
-            }
-            return Ok(());
+            return match shares && appends && joins(run) && !again {
+                true => Err(is_loading(run)),
+                false => Ok(()),
+            };
         }
         if is_asked_for {
             server.check_own(run)?;

@@ -54,6 +54,8 @@ pub fn check(job: &Job) -> Result<()> {
         (job.verify != Verify::Quick, "verify"),
         (job.if_loaded.is_some(), "if_loaded"),
         (partitions, "publish=\"partitions\""),
+        (job.tables.iter().any(|table| !table.order_by.is_empty()), "order_by"),
+        (job.tables.iter().any(|table| !table.control.is_empty()), "control"),
     ];
     refuse_given(&given, "can't be used by a sink of an engine", "")
 }

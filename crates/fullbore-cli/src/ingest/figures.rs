@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use fullbore::ingest::LoadedBatch;
+use fullbore::ingest::{Duty, LoadedBatch};
 use fullbore_report::live::{Figured, MetricsText};
 
 #[derive(Debug, Default)]
@@ -21,8 +21,8 @@ struct Counts {
     partitions: Option<usize>,
     rows_expired: u64,
     failures: u64,
-    /// What failed, until something succeeds.
-    trouble: Option<String>,
+    /// Whose last attempt has failed.
+    failing: Vec<Duty>,
 }
 
 /// What has happened so far.
@@ -48,7 +48,7 @@ impl Figures {
             counts.bytes += batch.bytes;
             counts.seconds += batch.seconds;
             counts.last = now.as_secs_f64();
-            counts.trouble = None;
+            counts.failing.retain(|work| *work == Duty::Merging);
         });
     }
 
@@ -57,7 +57,7 @@ impl Figures {
             counts.merges += 1;
             counts.rows_merged += rows;
             counts.partitions = Some(left);
-            counts.trouble = None;
+            counts.failing.retain(|work| *work != Duty::Merging);
         });
     }
 
@@ -65,11 +65,17 @@ impl Figures {
         self.count(|counts| counts.rows_expired += rows);
     }
 
-    pub fn failed(&self, trouble: &str) {
+    pub fn failed(&self, of: Duty) {
         self.count(|counts| {
             counts.failures += 1;
-            counts.trouble = Some(trouble.to_owned());
+            if !counts.failing.contains(&of) {
+                counts.failing.push(of);
+            }
         });
+    }
+
+    pub fn recovered(&self, of: Duty) {
+        self.count(|counts| counts.failing.retain(|work| *work != of));
     }
 }
 
@@ -138,7 +144,7 @@ impl Figured for Figures {
         text.text()
     }
 
-    fn trouble(&self) -> Option<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).trouble.clone()
+    fn is_failing(&self) -> bool {
+        !self.0.lock().unwrap_or_else(PoisonError::into_inner).failing.is_empty()
     }
 }

@@ -6,9 +6,10 @@ mod figures;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fullbore::check::refuse_given;
-use fullbore::ingest::{After, Ingest, LoadedBatch, Progress, ingest};
+use fullbore::check::{refuse_databases, refuse_given};
+use fullbore::ingest::{After, Duty, Ingest, LoadedBatch, Progress, ingest};
 use fullbore::{Audience, Ended};
+use fullbore_load::job::Job;
 use fullbore_load::plan::Plan;
 use fullbore_postgres::levels::policy::Policy;
 use fullbore_read::error::{Error, Result};
@@ -106,12 +107,14 @@ fn asked(args: &IngestArgs) -> Result<Ingest> {
     // Each batch is merged by its key within itself.
     let publish = if load.key.is_empty() { None } else { Some(Publish::Upsert) };
     let mut job = job_of(&LoadArgs { publish, ..load.clone() })?;
+    refuse_databases(&job)?;
     if job.tables.len() != 1 {
         return Err(Error::usage_with_hint(
             "fullbore ingest loads into one table",
             "start one for each table",
         ));
     }
+    check_job(&job)?;
     job.tables[0].publish = Publish::Append;
     // Batches are not sorted, but merged in this order.
     let order_by = std::mem::take(&mut job.tables[0].order_by);
@@ -150,6 +153,28 @@ fn asked(args: &IngestArgs) -> Result<Ingest> {
         forget: args.forget.clone(),
         replays: args.replay,
     })
+}
+
+/// What a job file may ask for, and batches without end do not have.
+fn check_job(job: &Job) -> Result<()> {
+    let table = &job.tables[0];
+    let publishes = table.publish != Publish::Append && table.key.is_empty();
+    let given = [
+        (publishes, "publish"),
+        (table.atomic, "atomic"),
+        (table.query.is_some(), "query"),
+        (!table.control.is_empty(), "control"),
+        (table.partition_by.is_some(), "partition_by"),
+        (table.on_conflict.is_some(), "on_conflict"),
+        (table.delete_missing, "delete_missing"),
+        (job.if_loaded.is_some(), "if_loaded"),
+        (job.no_ledger, "no_ledger"),
+        (job.part.is_some(), "part"),
+        (job.on.is_some(), "on"),
+        (job.sort_memory.is_some(), "sort_memory"),
+        (job.sort_dir.is_some(), "sort_dir"),
+    ];
+    refuse_given(&given, "is not for batches without end", "use fullbore load, or ")
 }
 
 /// Tells people at a terminal, or programs line by line.
@@ -235,9 +260,13 @@ impl Progress for Terminal<'_> {
         ));
     }
 
-    fn trouble(&self, error: &Error) {
-        self.figures.failed(&error.to_string());
+    fn trouble(&self, of: Duty, error: &Error) {
+        self.figures.failed(of);
         warn(&error.to_string());
+    }
+
+    fn rests(&self, of: Duty) {
+        self.figures.recovered(of);
     }
 }
 

@@ -83,7 +83,11 @@ pub fn load_anywhere(
     reporting: &Reporting,
 ) -> Result<Ended> {
     match job.on.is_some() {
-        true => engine::load(job, options, reporting, engine::Asked::Load),
+        true => {
+            let given = [(options.ceilings.is_some(), "--ceilings")];
+            refuse_given(&given, "is for a load by one host, not for --on", "")?;
+            engine::load(job, options, reporting, engine::Asked::Load)
+        }
         false => load(job, options, reporting),
     }
 }
@@ -98,7 +102,7 @@ fn load(job: &Job, options: &fullbore::LoadOptions, reporting: &Reporting) -> Re
     let loaded = loaded?;
     match &loaded {
         Loaded::Finished { plan, outcome, kept, waits_for } if !reporting.quiet => {
-            summary::print(&summary::About::of(plan), outcome);
+            summary::print(&summary::About::of(plan, outcome), outcome);
             summary::print_kept(plan, kept);
             summary::print_waits(plan, waits_for);
         }
@@ -150,6 +154,8 @@ impl Audience for Terminal<'_> {
 
     fn begins(&self, plan: &Plan, is_server: bool) -> Result<()> {
         if let Some(at) = &self.reporting.live {
+            // A load in order has two runs, one after the other.
+            self.live.take().into_iter().for_each(Live::finish);
             self.live.replace(Some(watch::open(at, &plan.run_dir)?));
         }
         say_at_once(&last_words(plan, is_server));

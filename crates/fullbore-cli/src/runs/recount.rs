@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use fullbore::state::runs_dir;
 use fullbore::{assemble, saved};
-use fullbore_load::job::{Job, RejectLimit, TableJob};
+use fullbore_load::job::{Job, LookupJob, RejectLimit, TableJob};
 use fullbore_load::plan::recorded::RecordedTable;
 use fullbore_load::plan::{Completion, PieceInput, Plan, Planned, PlannedPiece, TablePlan};
 use fullbore_postgres::Postgres;
@@ -97,7 +97,7 @@ fn read_only(job: Job, run: &LedgerRun, files: &[String]) -> Result<Job> {
         select: table.select,
         r#where: table.r#where,
         checks: table.checks,
-        lookups: table.lookups,
+        lookups: table.lookups.iter().map(LookupJob::reading_only).collect(),
         lineage: table.lineage,
         publish: Publish::Append,
         as_text: table.as_text,
@@ -115,6 +115,7 @@ fn read_only(job: Job, run: &LedgerRun, files: &[String]) -> Result<Job> {
         parsers: job.parsers,
         piece_size: job.piece_size,
         max_field_bytes: job.max_field_bytes,
+        store: job.store,
         ..Job::default()
     })
 }

@@ -11,13 +11,14 @@ mod said;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use fullbore::check::refuse_given;
+use fullbore::check::{refuse_databases, refuse_given};
 use fullbore::destinations::{self, Destinations};
 use fullbore::{Ended, assemble};
 use fullbore_load::job::{Count, Job, varied};
 use fullbore_load::plan::streams::automatic_streams;
 use fullbore_pgwire::Session;
 use fullbore_postgres::PostgresTable;
+use fullbore_read::discover::absolute;
 use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_sweep::{Design, Journal, JournalError};
 use serde::Serialize;
@@ -75,6 +76,16 @@ fn sweep(args: &SweepArgs) -> Result<Ended> {
             "use --to null: to measure what does not depend on the destination",
         ));
     }
+    refuse_databases(&job)?;
+    if let Some(fixed) = args.vary.iter().find(|factor| FIXED.contains(&factor.name.as_str())) {
+        return Err(Error::usage_with_hint(
+            format!(
+                "--vary {} would change nothing: an experiment decides it by itself",
+                fixed.name
+            ),
+            "run one experiment for each",
+        ));
+    }
     let design = Design::new(args.vary.clone(), &args.baseline, args.seed)
         .map_err(|wrong| Error::usage_with_hint(wrong, "write --vary streams=1,2,4"))?;
     // What can't be varied is refused before anything is measured.
@@ -84,7 +95,13 @@ fn sweep(args: &SweepArgs) -> Result<Ended> {
     let to = Destinations::open(&job, &|words| warn(words))?.for_measuring()?;
     let destination = destinations::words(&job, to.server());
     // How the server is reached is no part of an experiment, and may have a password in it.
-    let kept = Job { to: None, ..job.clone() };
+    let mut kept = Job { to: None, ..job.clone() };
+    let sources = kept.tables.iter_mut().flat_map(|table| &mut table.sources);
+    for url in sources.filter(|source| source.contains("://")) {
+        // So may a signed URL.
+        *url = absolute(Path::new(url))
+            .map_or_else(|_| String::new(), |path| path.display().to_string());
+    }
     let about = About {
         job: &kept,
         design: &design,
@@ -142,6 +159,21 @@ fn sweep(args: &SweepArgs) -> Result<Ended> {
     Ok(Ended::Loaded)
 }
 
+/// What each load of an experiment has its own of.
+const FIXED: [&str; 11] = [
+    "to",
+    "create",
+    "if-loaded",
+    "keep-old",
+    "ledger-schema",
+    "part",
+    "partition-by",
+    "pause-when",
+    "schema",
+    "table",
+    "type",
+];
+
 /// Refuses options that say how one load is reported or continued.
 fn check_load(args: &LoadArgs) -> Result<()> {
     let given = [
@@ -153,6 +185,9 @@ fn check_load(args: &LoadArgs) -> Result<()> {
         (args.part.is_some(), "--part"),
         (args.keep_old, "--keep-old"),
         (args.if_loaded.is_some(), "--if-loaded"),
+        (args.pause_when.is_some(), "--pause-when"),
+        (args.ledger_schema.is_some(), "--ledger-schema"),
+        (args.reject_dir.is_some(), "--reject-dir"),
     ];
     refuse_given(&given, "applies to one load, not to an experiment", "")
 }

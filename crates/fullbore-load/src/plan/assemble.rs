@@ -286,7 +286,9 @@ fn assemble_table<T: Target>(
     let controls = controls(&job, &sources)?;
     let transformed =
         transform::asked::asked(&job, &sources, Some(&columns), run.loaded_at, &guessed_types)?;
-    let mut shapes = match_columns(&job, &sources, &columns, &schema.inferred, transformed)?;
+    let judges = asked.is_some_and(Target::judges);
+    let mut shapes =
+        match_columns(&job, &sources, &columns, &schema.inferred, transformed, judges)?;
     if run.verify == Verify::Full && asked.is_some() {
         sum_by_server(&mut shapes);
     }

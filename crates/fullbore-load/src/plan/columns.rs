@@ -38,13 +38,15 @@ pub struct Shapes {
 }
 
 /// Matches fields and columns: by `--columns`, by the header's names, or by their order.
-/// `inferred` are the columns whose types were guessed, `asked` what is computed of fields.
+/// `inferred` are the columns whose types were guessed, `asked` what is computed of fields; `judges`: the destination
+/// reads what is sent as text.
 pub fn match_columns(
     job: &TableJob,
     sources: &Sources,
     target: &[TargetColumn],
     inferred: &BTreeMap<String, String>,
     asked: Option<Asked>,
+    judges: bool,
 ) -> Result<Shapes> {
     let mut notes = Vec::new();
     let mut lineage = lineage::columns(job, target)?;
@@ -163,7 +165,7 @@ pub fn match_columns(
         (Lane::Text, Some(format!("no binary form for {}", text_only.join(", "))))
     } else if job.as_text {
         (Lane::Text, Some("--as-text".into()))
-    } else if let Some(reason) = judged_by_server(&loaded, sources) {
+    } else if let Some(reason) = judged_by_server(&loaded, sources, judges) {
         (Lane::Text, Some(reason))
     } else {
         (Lane::Binary, None)
@@ -229,12 +231,23 @@ fn rounded(loaded: &[(usize, &TargetColumn)], sources: &Sources) -> Vec<String> 
     stored.collect()
 }
 
-/// Why rows of Parquet files go as text: a value of theirs means what the server says.
-fn judged_by_server(loaded: &[(usize, &TargetColumn)], sources: &Sources) -> Option<String> {
+/// Why rows of Parquet files go as text: a value of theirs means what the server says. Where the destination does
+/// not judge text, values of another kind are what they are counted as.
+fn judged_by_server(
+    loaded: &[(usize, &TargetColumn)],
+    sources: &Sources,
+    judges: bool,
+) -> Option<String> {
     loaded.iter().find_map(|(field, column)| {
         let target = column.field_type.as_ref()?;
         let mut stored = stored_of(sources, *field).iter();
-        let why = stored.find_map(|stored| cast::judged_by_server(stored, target))?;
+        let of_another_kind = |stored| {
+            (judges && cast::is_of_another_kind(stored, target))
+                .then_some("stored as values of another kind in the file")
+        };
+        let why = stored.find_map(|stored| {
+            cast::judged_by_server(stored, target).or_else(|| of_another_kind(stored))
+        })?;
         Some(format!("{} ({}) is {why}", column.name, column.type_name))
     })
 }

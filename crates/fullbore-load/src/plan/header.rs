@@ -64,14 +64,15 @@ pub fn settle(
 /// Sets what ends the lines of the files, and where their records end if lines follow that are none.
 fn set_ends(job: &TableJob, sources: &mut Sources, dialect: &mut Dialect) -> Result<()> {
     let mut of_streams: Option<u64> = None;
-    for (file, outline) in sources.files.iter_mut().zip(&sources.outlines) {
+    for (number, file) in sources.files.iter_mut().enumerate() {
         let file = Arc::make_mut(file);
         file.line_end = dialect.line_end;
         if job.skip_footer.is_some() {
             find_end(file, dialect)?;
             continue;
         }
-        let Some(outline) = outline else { continue };
+        // Fixed-width text has none.
+        let Some(Some(outline)) = sources.outlines.get(number) else { continue };
         if file.is_seekable() {
             file.data_end = outline.footer.as_ref().map(|(place, _)| *place);
         } else if of_streams

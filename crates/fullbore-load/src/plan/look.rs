@@ -1,6 +1,7 @@
 //! Looks at a table's sources: which files there are, and how they are written.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_schema::DataType;
@@ -17,7 +18,7 @@ use fullbore_read::constants::SAMPLE_BYTES;
 use fullbore_read::encoding::TextEncoding;
 use fullbore_read::error::{Error, Result};
 use fullbore_read::sniff::frame::Given;
-use fullbore_read::sniff::outline::{Outline, outline};
+use fullbore_read::sniff::outline::{self, Outline, outline};
 use fullbore_read::sniff::samples::{Samples, beginning, glance, sample};
 use fullbore_read::sniff::{DialectHints, sniff};
 use fullbore_read::{Packing, SourceFile, StoreOptions, discover, foreign, pipe};
@@ -159,6 +160,7 @@ fn refuse_text_options(job: &TableJob, of: &str) -> Result<()> {
         (job.comment.is_some(), "--comment"),
         (job.skip_lines.is_some(), "--skip-lines"),
         (job.skip_footer.is_some(), "--skip-footer"),
+        (!job.widths.is_empty(), "--widths"),
         (job.encoding.is_some() && of != json::WHAT, "--encoding"),
     ];
     match given.iter().find(|(is_given, _)| *is_given) {
@@ -237,6 +239,12 @@ fn one_byte(option: &str, value: Option<&String>) -> Result<Option<u8>> {
 }
 
 fn look_at_text(job: &TableJob, mut files: Vec<SourceFile>) -> Result<Sources> {
+    if !job.widths.is_empty() {
+        return Err(Error::usage_with_hint(
+            "--widths applies to fixed-width text",
+            "add --format fixed, or omit --widths",
+        ));
+    }
     let hints = hints(job)?;
     let given = Given {
         skip_lines: hints.skip_lines,
@@ -249,6 +257,9 @@ fn look_at_text(job: &TableJob, mut files: Vec<SourceFile>) -> Result<Sources> {
     let mut outlines: Vec<Option<Outline>> = Vec::new();
     let mut samples = Vec::new();
     let mut not_utf8 = None;
+    // The file whose comment sign counts for all.
+    let mut commented: Option<PathBuf> = None;
+    let paths: Vec<PathBuf> = files.iter().map(|file| file.path.clone()).collect();
     let count = files.len();
     let every = count.div_ceil(SAMPLED_FILES_MAX).max(1);
     for (number, file) in files.iter_mut().enumerate() {
@@ -278,6 +289,11 @@ fn look_at_text(job: &TableJob, mut files: Vec<SourceFile>) -> Result<Sources> {
             outlines.push(Some(Outline::of_nothing(sampled.bom_bytes)));
             continue;
         };
+        if let Some(by) = &commented
+            && outline::has_tags(&sampled, known, file.size, given)
+        {
+            return Err(not_alike(&file.path, by));
+        }
         let mut found = outline(&mut sampled, known, file.size, given);
         if !found.is_complete && !sampled.is_whole && !is_kept {
             sampled = glance(file, SAMPLE_BYTES, END_BYTES)?;
@@ -286,7 +302,14 @@ fn look_at_text(job: &TableJob, mut files: Vec<SourceFile>) -> Result<Sources> {
         if hints.line_end.is_none() {
             known.line_end = joined(known.line_end, found.line_end);
         }
-        known.comment = known.comment.or(found.comment);
+        if known.comment.is_none() && found.comment.is_some() {
+            known.comment = found.comment;
+            let tagged = |outline: &Option<Outline>| outline.as_ref().is_some_and(|o| o.has_tags);
+            if let Some(tagged) = outlines.iter().position(tagged) {
+                return Err(not_alike(&paths[tagged], &file.path));
+            }
+            commented = Some(file.path.clone());
+        }
         outlines.push(Some(found));
         if is_kept {
             sampled.file = number;
@@ -333,6 +356,15 @@ pub fn hints(job: &TableJob) -> Result<DialectHints> {
         skip_lines: job.skip_lines,
         skip_footer: job.skip_footer,
     })
+}
+
+/// What a comment is in one file is a record in another.
+fn not_alike(tagged: &Path, commented: &Path) -> Error {
+    let (tagged, commented) = (tagged.display(), commented.display());
+    Error::usage_with_hint(
+        format!("{tagged}: records begin with #, but lines that do so are comments in {commented}"),
+        "load the files separately; --comment # skips such lines in all of them",
+    )
 }
 
 /// Says that a file's first text is not UTF-8, and what to do.

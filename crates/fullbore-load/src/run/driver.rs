@@ -5,13 +5,15 @@
 //! piece with an unknown commit is neither lost nor doubled. Pieces that a server crash rolled back, since
 //! their log was not flushed, are found too.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use fullbore_parse::Counts;
 use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_record::observe::Clocks;
-use fullbore_record::{Event, Phase, Recorder, now_unix_ms};
+use fullbore_record::{Event, Phase, Recorder, TableTotals, now_unix_ms};
 
 use super::Outcome;
 use super::lines_before;
@@ -45,8 +47,8 @@ impl Driver<'_> {
         outcome.bytes_before = state.committed.iter().map(|piece| piece.portion.bytes).sum();
         push_phase(outcome, "prepare", began);
         let mut progress = Progress { committed: state.committed.len(), rounds_without: 0 };
-        let mut refused = Refused::default();
-        while let Some(lost) = self.round(state, &mut refused, outcome)? {
+        let (mut refused, mut earlier) = (Refused::default(), Earlier::default());
+        while let Some(lost) = self.round(state, &mut refused, &mut earlier, outcome)? {
             if self.is_interrupted() {
                 return Err(Error::Interrupted);
             }
@@ -140,6 +142,7 @@ impl Driver<'_> {
         &self,
         state: LoadState,
         refused: &mut Refused,
+        earlier: &mut Earlier,
         outcome: &mut Outcome,
     ) -> Result<Option<Error>> {
         let began = Instant::now();
@@ -147,6 +150,8 @@ impl Driver<'_> {
         rejects.restore(self.plan, &state)?;
         let before = std::mem::take(refused);
         let is_published = state.is_published;
+        let mut state = state;
+        earlier.recall(&mut state.committed);
         let schedule = Schedule::new(self.plan, self.interrupted, state.committed, before)
             .with_lines(lines_before::count(self.plan)?);
         let loaded = match is_published {
@@ -157,13 +162,15 @@ impl Driver<'_> {
         *refused = schedule.refused();
         let committed = schedule.committed();
         fill(outcome, &schedule, &committed);
+        earlier.keep(&committed, &mut outcome.tables);
         let lost = schedule.take_lost();
         outcome.is_unsure = lost.is_some();
         let is_last = loaded.is_err() || lost.is_none();
         if is_last {
             let pieces = self.clocks.pieces();
+            let tuned = self.tuner.and_then(Tuner::tuned);
             let (mut verdict, advice) =
-                super::verdict::pronounce(self.plan, &outcome.seen, &pieces);
+                super::verdict::pronounce(self.plan, &outcome.seen, tuned, &pieces);
             super::verdict::bound(&mut verdict, self.plan, outcome);
             outcome.verdict = Some((verdict, advice));
             let finished = rejects.finish(self.plan, &schedule);
@@ -179,8 +186,8 @@ impl Driver<'_> {
         if lost.is_some() {
             return Ok(lost);
         }
-        rejects.check_share(outcome.rows)?;
         if !is_published {
+            rejects.check_limit(outcome.rows)?;
             verify::pieces(self.plan, &committed)?;
         }
         let mut committed = committed;
@@ -280,7 +287,7 @@ fn fill(outcome: &mut Outcome, schedule: &Schedule<'_>, committed: &[Committed])
     outcome.rows = totals.iter().map(|table| table.rows).sum();
     outcome.bytes = totals.iter().map(|table| table.bytes).sum();
     outcome.pieces = totals.iter().map(|table| table.pieces).sum();
-    outcome.has_committed = !committed.is_empty();
+    outcome.pieces_committed = committed.len();
     outcome.tables = totals;
 }
 
@@ -293,6 +300,35 @@ fn push_phase(outcome: &mut Outcome, name: &str, began: Instant) {
     }
 }
 
+/// What earlier rounds counted that the destination does not keep.
+#[derive(Default)]
+struct Earlier {
+    /// By piece.
+    counts: HashMap<usize, Counts>,
+    /// Values rounded, by table.
+    rounded: Vec<u64>,
+}
+
+impl Earlier {
+    /// Gives pieces that an earlier round committed what it counted of them.
+    fn recall(&self, committed: &mut [Committed]) {
+        for piece in committed {
+            if let Some(counts) = self.counts.get(&piece.piece) {
+                piece.portion.counts = *counts;
+            }
+        }
+    }
+
+    fn keep(&mut self, committed: &[Committed], totals: &mut [TableTotals]) {
+        self.counts = committed.iter().map(|piece| (piece.piece, piece.portion.counts)).collect();
+        self.rounded.resize(totals.len(), 0);
+        for (table, rounded) in totals.iter_mut().zip(&mut self.rounded) {
+            table.rounded += *rounded;
+            *rounded = table.rounded;
+        }
+    }
+}
+
 /// Whether rounds still come to something.
 struct Progress {
     committed: usize,
@@ -302,7 +338,8 @@ struct Progress {
 impl Progress {
     /// Notes how far a round came; whether another one is worth it.
     fn goes_on(&mut self, outcome: &Outcome) -> bool {
-        let committed = outcome.pieces as usize;
+        // Those without rows too.
+        let committed = outcome.pieces_committed;
         if committed > self.committed {
             self.rounds_without = 0;
         } else {

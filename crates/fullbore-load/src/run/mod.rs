@@ -75,7 +75,7 @@ pub struct Outcome {
     pub phases: Vec<Phase>,
     pub pieces: u64,
     /// Pieces are committed, with rows or without.
-    pub has_committed: bool,
+    pub pieces_committed: usize,
     /// A connection was lost in the last round, and with it perhaps word of a piece's commit.
     pub is_unsure: bool,
     pub tables: Vec<TableTotals>,
@@ -235,7 +235,7 @@ fn keeps(plan: &Plan, error: &Error, outcome: &Outcome) -> bool {
         return true;
     }
     // What was not heard of the ledger knows: whoever goes on, or rolls the run back, asks it.
-    if !outcome.has_committed && !outcome.is_unsure {
+    if outcome.pieces_committed == 0 && !outcome.is_unsure {
         return false;
     }
     if is_shown() {

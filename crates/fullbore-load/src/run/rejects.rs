@@ -226,21 +226,19 @@ impl Rejects {
         most.saturating_sub(rejects)
     }
 
-    /// Refuses where the limit is a share of the rows and was passed.
-    pub fn check_share(&self, rows: u64) -> Result<()> {
+    /// Refuses where the limit was passed: a share of the rows, or by rejects of an attempt that was allowed more.
+    pub fn check_limit(&self, rows: u64) -> Result<()> {
         let rejects = self.count();
-        match self.limit {
-            RejectLimit::Percent(percent)
-                if rejects as f64 * 100.0 > percent * (rows + rejects) as f64 =>
-            {
-                Err(Error::TooManyRejects {
-                    rejects,
-                    limit: format!("{percent}% of {} rows", rows + rejects),
-                    first: None,
-                    hint: HINT,
-                })
-            }
-            _ => Ok(()),
+        let (is_passed, limit) = match self.limit {
+            RejectLimit::Rows(limit) => (rejects > limit, self.limit.to_string()),
+            RejectLimit::Percent(percent) => (
+                rejects as f64 * 100.0 > percent * (rows + rejects) as f64,
+                format!("{percent}% of {} rows", rows + rejects),
+            ),
+        };
+        match is_passed {
+            true => Err(Error::TooManyRejects { rejects, limit, first: None, hint: HINT }),
+            false => Ok(()),
         }
     }
 

@@ -143,7 +143,7 @@ impl Reread for SourcesAgain<'_> {
         }
         let loaded: u64 = self.committed.iter().map(|piece| piece.rows).sum();
         let refused: u64 = self.refused.values().sum();
-        self.rejects.check_share(loaded.saturating_sub(refused))?;
+        self.rejects.check_limit(loaded.saturating_sub(refused))?;
         for (piece, records) in &pieces {
             let its = self.committed.iter().find(|committed| committed.piece == *piece);
             let before = its.map_or(0, |committed| committed.portion.rejected);

@@ -8,16 +8,21 @@ use fullbore_record::observe::Seen;
 use fullbore_record::observe::pieces::PieceTime;
 use fullbore_record::terms::{Method, Publish};
 
-use super::Outcome;
+use super::{Outcome, Tuned};
 use crate::plan::{PieceInput, Plan};
 
 /// The verdict on the time in which rows moved, and what to do about it.
-pub fn pronounce(plan: &Plan, seen: &Seen, pieces: &[PieceTime]) -> (Verdict, Vec<String>) {
+pub fn pronounce(
+    plan: &Plan,
+    seen: &Seen,
+    tuned: Option<Tuned>,
+    pieces: &[PieceTime],
+) -> (Verdict, Vec<String>) {
     let about = Circumstances::of(seen.settings.as_ref(), plan.tables.len());
     let whole = seen.whole();
     let mut verdict = verdict(&whole, &about);
     verdict.stragglers = stragglers(pieces, |piece| file_of(plan, piece));
-    let used = in_use(plan, seen);
+    let used = in_use(plan, seen, tuned);
     let limits: Vec<Limit> = match verdict.limit {
         // Both that lead.
         Limit::Mixed => verdict.shares.iter().take(2).map(|share| share.limit).collect(),
@@ -32,19 +37,19 @@ pub fn pronounce(plan: &Plan, seen: &Seen, pieces: &[PieceTime]) -> (Verdict, Ve
 
 /// Weighs the verdict on the rows against what was done for them to be used.
 pub fn weigh(plan: &Plan, outcome: &mut Outcome) {
-    let Outcome { verdict, phases, seen, .. } = outcome;
+    let Outcome { verdict, phases, seen, tuned, .. } = outcome;
     let Some((verdict, advice)) = verdict else { return };
-    if let Some(lines) = diagnose::weigh(verdict, phases, &in_use(plan, seen)) {
+    if let Some(lines) = diagnose::weigh(verdict, phases, &in_use(plan, seen, *tuned)) {
         *advice = if seen.settings.is_some() { lines } else { Vec::new() };
     }
 }
 
 /// What advice must know of a run.
-fn in_use(plan: &Plan, seen: &Seen) -> InUse {
+fn in_use(plan: &Plan, seen: &Seen, tuned: Option<Tuned>) -> InUse {
     let main = plan.tables.iter().max_by_key(|table| table.bytes);
     InUse {
-        streams: plan.streams,
-        parsers: plan.parsers,
+        streams: tuned.map_or(plan.begins_with(), |tuned| tuned.streams),
+        parsers: tuned.map_or(plan.parsers, |tuned| tuned.parsers),
         cores: std::thread::available_parallelism().map_or(1, usize::from),
         method: main.map_or(Method::Copy, |table| table.method),
         publish: main.map_or(Publish::Append, |table| table.publish),

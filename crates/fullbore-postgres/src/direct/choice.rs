@@ -13,8 +13,24 @@ use crate::encode_direct::Layout;
 use crate::error::refuse;
 use crate::target::PostgresTable;
 
-/// Chooses; a target that is loaded directly keeps how.
+/// Chooses; a target that is loaded directly keeps how, any other says what was asked for in vain.
 pub fn choose(target: &mut PostgresTable, wanted: Wanted, shapes: &Shapes) -> Result<Choice> {
+    let codec = wanted.compress.codec().unwrap_or(Codec::None);
+    let io = wanted.io;
+    let choice = chosen(target, wanted, shapes)?;
+    if choice.method == Method::Copy {
+        let compress = format!("--compress {}", codec.name());
+        let given =
+            [(codec != Codec::None, compress.as_str()), (io != DirectIo::Auto, "--direct-io")];
+        for (_, option) in given.iter().filter(|(is_given, _)| *is_given) {
+            let note = format!("{option} has no effect: it is for method direct");
+            target.notes.push(note);
+        }
+    }
+    Ok(choice)
+}
+
+fn chosen(target: &mut PostgresTable, wanted: Wanted, shapes: &Shapes) -> Result<Choice> {
     let copy = |reason: String| Ok(Choice { method: Method::Copy, reason });
     if wanted.method == Method::Copy {
         return copy("it was requested".into());

@@ -114,6 +114,12 @@ pub fn lock_job(session: &mut Session, job: &str) -> Result<()> {
     }
 }
 
+/// The same without waiting; whether it was had.
+pub fn try_lock_job(session: &mut Session, job: &str) -> Result<bool> {
+    let sql = format!("SELECT pg_try_advisory_lock({}) AS taken", key("job", job));
+    Ok(rows(session, &sql).map_err(failed)?.first().is_some_and(|row| row.flag("taken")))
+}
+
 /// Gives a job's lock back before the session ends.
 pub fn unlock_job(session: &mut Session, job: &str) {
     // With a session that was lost the lock went too.

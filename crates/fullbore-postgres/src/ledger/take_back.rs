@@ -31,6 +31,28 @@ impl Server {
         acting_as(&mut self.control(), run, |session| take_back(session, schema, run))
     }
 
+    /// Takes back a run of our own that ended before its first row, unless a load is at work on it.
+    pub fn clear_unbegun(&self, schema: &str, run: &LedgerRun) -> Result<()> {
+        if self.check_own(run).is_err() {
+            return Ok(());
+        }
+        let mut session = self.control();
+        if !locks::try_lock_job(&mut session, &run.job)? {
+            return Ok(());
+        }
+        let cleared = (|| {
+            // It may have gone on before we had its lock.
+            let now = runs::find(&mut session, schema, &runs::Which::Run(&run.run_id))?;
+            let Some(run) = now.first().filter(|now| now.state == State::Preparing) else {
+                return Ok(());
+            };
+            acting_as(&mut session, run, |session| take_back_locked(session, schema, run)).map(drop)
+        })();
+        // Another job may begin while ours is loaded.
+        locks::unlock_job(&mut session, &run.job);
+        cleared
+    }
+
     /// Deletes the rows of a run that stopped from the tables they were appended to, exactly, or refuses;
     /// how many. The run stays, with nothing of it loaded.
     pub fn delete_appended(&self, schema: &str, run: &LedgerRun) -> Result<u64> {
@@ -72,6 +94,10 @@ impl Server {
 /// Takes a run back by a session that the caller has.
 pub(crate) fn take_back(session: &mut Session, schema: &str, run: &LedgerRun) -> Result<TakenBack> {
     locks::lock_job(session, &run.job)?;
+    take_back_locked(session, schema, run)
+}
+
+fn take_back_locked(session: &mut Session, schema: &str, run: &LedgerRun) -> Result<TakenBack> {
     begin(session, schema, run)?;
     let targets: Vec<_> = run.tables.iter().map(|table| &table.target).collect();
     let left_behind = drop_all(session, &run.run_id, &targets)?;

@@ -1,5 +1,6 @@
-//! What tasks of an engine have staged, taken over by the run that publishes it: inserted into the target, or
-//! into the table that takes its place, and dropped.
+//! What tasks of an engine have staged, taken over by the run that publishes it: inserted into the target and
+//! dropped, or inserted into the table that takes the target's place. Then they stay until the write is closed: the
+//! transaction that shows the rows is another one, and may have to be tried again.
 
 use fullbore_load::job::Staged;
 use fullbore_load::plan::Plan;
@@ -41,6 +42,18 @@ pub fn insert(
     columns: &str,
     (name, staged): &(QualifiedName, &Staged),
 ) -> Result<u64> {
+    let inserted = insert_staged(session, target, into, columns, (name, staged))?;
+    session.execute(&format!("DROP TABLE {name}")).map_err(failed)?;
+    Ok(inserted)
+}
+
+fn insert_staged(
+    session: &mut Session,
+    target: &PostgresTable,
+    into: &QualifiedName,
+    columns: &str,
+    (name, staged): (&QualifiedName, &Staged),
+) -> Result<u64> {
     if ours(session, name, &target.relation)?.is_none() {
         return Err(gone(name));
     }
@@ -48,16 +61,18 @@ pub fn insert(
     // A trigger of the target may keep rows out. But a crash of the server empties the table, too, and whoever
     // owns it can change it.
     if inserted != staged.rows {
-        let counted = session
-            .query(&format!("SELECT count(*) AS rows FROM {name}"))
-            .map_err(failed)
-            .map(|rows| rows.first().and_then(|row| row.get("rows")?.parse::<u64>().ok()))?;
-        if counted != Some(staged.rows) {
-            return Err(lost(name, staged.rows, counted.unwrap_or_default()));
+        let counted = count(session, name)?;
+        if counted != staged.rows {
+            return Err(lost(name, staged.rows, counted));
         }
     }
-    session.execute(&format!("DROP TABLE {name}")).map_err(failed)?;
     Ok(inserted)
+}
+
+fn count(session: &mut Session, name: &QualifiedName) -> Result<u64> {
+    let sql = format!("SELECT pg_catalog.count(*) AS rows FROM {name}");
+    let found = session.query(&sql).map_err(failed)?;
+    Ok(found.first().and_then(|row| row.number("rows")).unwrap_or_default())
 }
 
 fn lost(name: &QualifiedName, filled: u64, found: u64) -> Error {
@@ -81,11 +96,20 @@ fn gone(name: &QualifiedName) -> Error {
 pub fn fill(postgres: &Postgres, plan: &Plan, table: usize, target: &PostgresTable) -> Result<()> {
     let staged = tables(plan, target)?;
     let into = target.staging(plan)?;
-    if let Some(direct) = &target.direct {
-        let mut session = postgres.marked_session()?;
-        if let Some(adopt) = adopting(&mut session, &direct.descriptor, &staged)? {
-            return take(postgres, &mut session, target, &into, &adopt, &staged);
-        }
+    let mut session = postgres.marked_session()?;
+    // An earlier attempt may have filled it: the rows of all tasks, or only of some.
+    let wanted: u64 = staged.iter().map(|(_, staged)| staged.rows).sum();
+    let found = count(&mut session, &into)?;
+    if found == wanted {
+        return Ok(());
+    }
+    if found > 0 {
+        postgres.truncate(&mut session, &into)?;
+    }
+    if let Some(direct) = &target.direct
+        && let Some(adopt) = adopting(&mut session, &direct.descriptor, &staged)?
+    {
+        return take(postgres, &mut session, target, &into, &adopt, &staged);
     }
     insert_side_by_side(postgres, plan, target, &into, &target.column_list(plan, table)?, &staged)
 }
@@ -128,7 +152,6 @@ fn take(
         if rows != staged.rows {
             return Err(lost(name, staged.rows, rows));
         }
-        session.execute(&format!("DROP TABLE {name}")).map_err(failed)?;
     }
     session.execute("COMMIT").map_err(failed)?;
     Ok(())
@@ -145,7 +168,7 @@ fn insert_side_by_side(
 ) -> Result<()> {
     postgres.share_out(plan.streams, staged.iter().collect(), |session, one| {
         session.execute("BEGIN").map_err(failed)?;
-        let rows = insert(session, target, into, columns, one)?;
+        let rows = insert_staged(session, target, into, columns, (&one.0, one.1))?;
         if rows != one.1.rows {
             return Err(lost(&one.0, one.1.rows, rows));
         }

@@ -152,7 +152,8 @@ const OWN_PROPERTIES: &str = "
     UNION ALL SELECT 'grants' FROM part
      WHERE EXISTS (SELECT * FROM own EXCEPT SELECT * FROM given)
         OR EXISTS (SELECT * FROM given EXCEPT SELECT * FROM own)
-    UNION ALL SELECT 'storage options' FROM part WHERE reloptions IS NOT NULL
+    UNION ALL SELECT 'storage options' FROM part
+     WHERE reloptions IS NOT NULL OR (SELECT t.reloptions IS NOT NULL FROM pg_class t WHERE t.oid = reltoastrelid)
     UNION ALL SELECT 'the tablespace ' || coalesce(spcname, 'of the database')
       FROM part JOIN parent ON part.reltablespace <> parent.reltablespace
       LEFT JOIN pg_tablespace t ON t.oid = part.reltablespace
@@ -170,8 +171,13 @@ const OWN_PROPERTIES: &str = "
     UNION ALL SELECT 'settings of the index ' || c.relname
       FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
       JOIN pg_inherits h ON h.inhrelid = c.oid JOIN pg_class p ON p.oid = h.inhparent
-     WHERE i.indrelid = {part} AND (c.reltablespace <> p.reltablespace
-                                    OR c.reloptions IS DISTINCT FROM p.reloptions)
+     WHERE i.indrelid = {part} AND (c.reltablespace <> p.reltablespace OR i.indisclustered
+                                    OR c.reloptions IS DISTINCT FROM p.reloptions
+                                    OR obj_description(c.oid, 'pg_class') IS NOT NULL
+                                    OR EXISTS (SELECT FROM pg_attribute
+                                                WHERE attrelid = c.oid AND attstattarget >= 0))
+    UNION ALL SELECT 'the comment of the constraint ' || conname FROM pg_constraint
+     WHERE conrelid = {part} AND obj_description(oid, 'pg_constraint') IS NOT NULL
     UNION ALL SELECT 'the constraint ' || conname FROM pg_constraint
      WHERE conrelid = {part} AND coninhcount = 0 AND conparentid = 0 AND contype NOT IN ('p', 'u', 'x', 't')
     UNION ALL SELECT 'the foreign key ' || conname || ' of ' || conrelid::regclass FROM pg_constraint

@@ -128,11 +128,12 @@ pub fn phases(
         index(postgres, plan)?;
         timed("index", began);
         let began = Instant::now();
-        shown = publish(postgres, ledger, plan, part, committed)?;
-        timed("publish", began);
-        if matches!(shown, Shown::Yes) {
-            ledger.set_published(true);
+        let published = publish(postgres, ledger, plan, part, committed);
+        if !published.as_ref().is_err_and(Error::is_lost) {
+            ledger.set_published(matches!(published, Ok(Shown::Yes)));
         }
+        shown = published?;
+        timed("publish", began);
     }
     if let Shown::NotYet(missing) = shown {
         *postgres.waits_for.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = missing;
@@ -315,7 +316,11 @@ fn show(
     }
     let change = "state = 'published', xid_published = pg_current_xact_id()";
     match parts::move_all(session, schema, whole, change, "loading")? {
-        moved if moved == u64::from(part.spec.of) => Ok(()),
+        moved if moved == u64::from(part.spec.of) => {
+            // The commit is next, and its answer may be lost.
+            ledger.set_may_be_published();
+            Ok(())
+        }
         _ => Err(refuse(
             "a part of the load is being rolled back",
             "see `fullbore runs list` with the same --to",

@@ -68,7 +68,9 @@ impl<'a> Values<'a> {
             }
             kind if kind.is_numeric() => Self::Digits(formatter()?, nulls),
             DataType::Utf8 => Self::Text(array.as_string()),
-            DataType::Binary | DataType::FixedSizeBinary(_) => Self::Bytes(array, formatter()?),
+            DataType::Binary | DataType::LargeBinary | DataType::FixedSizeBinary(_) => {
+                Self::Bytes(array, formatter()?)
+            }
             DataType::Struct(fields) => {
                 let columns = array.as_struct().columns();
                 let columns = fields

@@ -61,6 +61,48 @@ pub fn judged_by_server(stored: &DataType, target: &FieldType) -> Option<&'stati
     }
 }
 
+/// Whether stored values are of another kind than a column's: what a number is as a date, or a moment as a number,
+/// arrow takes from how it counts them.
+pub fn is_of_another_kind(stored: &DataType, target: &FieldType) -> bool {
+    match (stored, target) {
+        (DataType::Null, _) | (_, FieldType::Json | FieldType::Jsonb) => false,
+        (DataType::Dictionary(_, value), _) => is_of_another_kind(value, target),
+        (stored, FieldType::Array(target)) => {
+            item_of(stored).is_some_and(|item| is_of_another_kind(item.data_type(), target))
+        }
+        (stored, target) => !is_same_kind(stored, &target.arrow()),
+    }
+}
+
+/// What values are, however many bits they have.
+#[derive(PartialEq)]
+enum Kind {
+    Number,
+    Moment,
+    Time,
+    Bytes,
+    Other,
+}
+
+fn kind(stored: &DataType) -> Kind {
+    match stored {
+        DataType::Boolean => Kind::Number,
+        kind if kind.is_numeric() => Kind::Number,
+        DataType::Date32 | DataType::Date64 | DataType::Timestamp(_, _) => Kind::Moment,
+        DataType::Time32(_) | DataType::Time64(_) => Kind::Time,
+        DataType::Binary
+        | DataType::LargeBinary
+        | DataType::BinaryView
+        | DataType::FixedSizeBinary(_) => Kind::Bytes,
+        _ => Kind::Other,
+    }
+}
+
+/// Whether a cast keeps what the values mean; as text all do.
+fn is_same_kind(stored: &DataType, wanted: &DataType) -> bool {
+    is_text(wanted) || kind(stored) == kind(wanted)
+}
+
 /// Texts as values of a type, read as fields of a file are; none where one of them is not in the type's form.
 pub fn as_fields<'a>(
     texts: impl ExactSizeIterator<Item = Option<&'a str>>,
@@ -115,12 +157,9 @@ pub fn exact(array: &ArrayRef, wanted: &DataType) -> Result<Cast, Unfit> {
     let unfit = |row: usize, what: &str| {
         format!("{} {what} {}", shown(array, row, SHOWN_BYTES), sql_words(wanted))
     };
-    if let Some(row) = beyond_the_server(array, wanted) {
-        return Err(unfit(row, "is out of range for"));
-    }
     // A single value: whatever is wrong is wrong with that.
     let cast = in_the_zone(array, wanted, &options).map_err(|_| unfit(0, "does not fit"))?;
-    if let Some(row) = left_its_range(array, &cast) {
+    if let Some(row) = beyond_the_server(&cast).or_else(|| left_its_range(array, &cast)) {
         return Err(unfit(row, "is out of range for"));
     }
     if may_lose(array.data_type(), wanted) {
@@ -230,17 +269,17 @@ fn first_row(array: &ArrayRef, holds: impl Fn(usize) -> bool) -> Option<usize> {
 
 /// The first row that counts from the server's epoch, 2000-01-01, can't reach, or that is no moment but DuckDB's
 /// infinity, the largest number.
-fn beyond_the_server(array: &ArrayRef, wanted: &DataType) -> Option<usize> {
+fn beyond_the_server(array: &ArrayRef) -> Option<usize> {
     const EPOCH_MICROSECONDS: i64 = 946_684_800_000_000;
     const EPOCH_DAYS: i32 = 10_957;
-    match (array.data_type(), wanted) {
-        (DataType::Timestamp(TimeUnit::Microsecond, _), DataType::Timestamp(_, _)) => {
+    match array.data_type() {
+        DataType::Timestamp(TimeUnit::Microsecond, _) => {
             let values = array.as_primitive::<TimestampMicrosecondType>().values();
             first_row(array, |row| {
                 values[row] < i64::MIN + EPOCH_MICROSECONDS || values[row] == i64::MAX
             })
         }
-        (DataType::Date32, DataType::Date32) => {
+        DataType::Date32 => {
             let values = array.as_primitive::<Date32Type>().values();
             first_row(array, |row| values[row] < i32::MIN + EPOCH_DAYS || values[row] == i32::MAX)
         }
@@ -444,5 +483,27 @@ mod tests {
         let here = |zoneless_is_utc| FieldType::TimestampTz { zoneless_is_utc };
         assert!(judged_by_server(&zoneless, &here(false)).is_some());
         assert!(judged_by_server(&zoneless, &here(true)).is_none());
+        assert!(!is_of_another_kind(&DataType::Date32, &FieldType::Timestamp));
+        assert!(!is_of_another_kind(&DataType::Int32, &FieldType::text()));
+        for (stored, target) in [
+            (DataType::Int32, FieldType::Date),
+            (DataType::Int64, here(true)),
+            (DataType::Int64, FieldType::Time),
+            (DataType::Int64, FieldType::Bytea),
+            (zoneless, FieldType::Int64),
+            (DataType::Date32, FieldType::Decimal { precision: 9, scale: 0 }),
+        ] {
+            assert!(is_of_another_kind(&stored, &target), "{stored} as {target:?}");
+            let item = Arc::new(arrow_schema::Field::new_list_field(stored, true));
+            let target = FieldType::Array(Box::new(target));
+            assert!(is_of_another_kind(&DataType::List(item), &target));
+        }
+    }
+
+    #[test]
+    fn moments_that_the_server_can_not_count_are_out_of_range() {
+        let wanted = DataType::Timestamp(TimeUnit::Microsecond, None);
+        let early = arrow_array::TimestampMillisecondArray::from(vec![i64::MIN / 1000]);
+        assert!(cast(early, &wanted).expect_err("out of range").contains("out of range"));
     }
 }

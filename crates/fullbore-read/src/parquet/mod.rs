@@ -23,8 +23,9 @@ use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::basic::Type as PhysicalType;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::RowGroupMetaData;
+use parquet::schema::types::ColumnDescPtr;
 
-use super::cast::exact;
+use super::cast::{exact, is_of_another_kind, judged_by_server};
 use crate::columnar::inspected::{GroupRange, Inspected};
 use crate::error::{Error, Result};
 use crate::opened::Opened;
@@ -39,18 +40,11 @@ fn open(file: &Arc<Opened>) -> Result<ArrowReaderMetadata, ParquetError> {
     let metadata =
         ArrowReaderMetadata::load(&Anywhere(file.clone()), ArrowReaderOptions::default())?;
     let leaves = metadata.parquet_schema();
-    let is_long = |root: usize| {
-        (0..leaves.num_columns()).any(|leaf| {
-            leaves.get_column_root_idx(leaf) == root
-                && leaves.column(leaf).physical_type() == PhysicalType::INT96
-        })
-    };
+    let is_long = |leaf: &ColumnDescPtr| leaf.physical_type() == PhysicalType::INT96;
     let stored = metadata.schema();
-    if (0..stored.fields().len()).any(is_long) {
-        let fields = stored.fields().iter().enumerate().map(|(root, field)| match is_long(root) {
-            true => in_microseconds(field),
-            false => field.clone(),
-        });
+    if leaves.columns().iter().any(is_long) {
+        let mut longs = leaves.columns().iter().map(is_long);
+        let fields = stored.fields().iter().map(|field| in_microseconds(field, &mut longs));
         let schema = Schema::new_with_metadata(fields.collect::<Vec<_>>(), stored.metadata.clone());
         let options = ArrowReaderOptions::new().with_schema(Arc::new(schema));
         return ArrowReaderMetadata::try_new(metadata.metadata().clone(), options);
@@ -58,12 +52,26 @@ fn open(file: &Arc<Opened>) -> Result<ArrowReaderMetadata, ParquetError> {
     Ok(metadata)
 }
 
-fn in_microseconds(field: &FieldRef) -> FieldRef {
+/// `longs`: of each leaf from here on, whether it has moments of 96 bits.
+fn in_microseconds(field: &FieldRef, longs: &mut impl Iterator<Item = bool>) -> FieldRef {
     let kind = match field.data_type() {
-        DataType::Timestamp(_, zone) => DataType::Timestamp(TimeUnit::Microsecond, zone.clone()),
-        DataType::List(item) => DataType::List(in_microseconds(item)),
-        DataType::LargeList(item) => DataType::LargeList(in_microseconds(item)),
-        other => other.clone(),
+        DataType::List(item) => DataType::List(in_microseconds(item, longs)),
+        DataType::LargeList(item) => DataType::LargeList(in_microseconds(item, longs)),
+        DataType::FixedSizeList(item, count) => {
+            DataType::FixedSizeList(in_microseconds(item, longs), *count)
+        }
+        DataType::Map(entries, is_sorted) => {
+            DataType::Map(in_microseconds(entries, longs), *is_sorted)
+        }
+        DataType::Struct(fields) => {
+            DataType::Struct(fields.iter().map(|field| in_microseconds(field, longs)).collect())
+        }
+        leaf => match (leaf, longs.next()) {
+            (DataType::Timestamp(_, zone), Some(true)) => {
+                DataType::Timestamp(TimeUnit::Microsecond, zone.clone())
+            }
+            _ => leaf.clone(),
+        },
     };
     Arc::new(field.as_ref().clone().with_data_type(kind))
 }
@@ -90,6 +98,11 @@ fn footer(source: &SourceFile, opened: &Arc<Opened>) -> Result<ArrowReaderMetada
         return Ok(known.clone());
     }
     let metadata = open(opened).map_err(|error| wrong(source, error))?;
+    let rows = metadata.metadata().row_groups().iter().map(RowGroupMetaData::num_rows);
+    let count = |all: i64, rows: i64| all.checked_add(rows).filter(|_| rows >= 0);
+    if rows.clone().try_fold(0, count).is_none() {
+        return Err(damaged(source, "its row groups can't have so many rows"));
+    }
     if source.object.is_some() {
         let _ = source.footer.set(metadata.clone());
     }
@@ -125,7 +138,10 @@ pub fn group_ranges(source: &SourceFile, shape: &ParseShape) -> Result<Vec<Group
         let is_exact = is_number || found.min_is_exact() && found.max_is_exact();
         let is_ordered = statistics.arrow_field().data_type().is_numeric()
             || statistics.arrow_field().data_type().is_temporal();
-        if found.null_count_opt() != Some(0) || !is_exact || !is_ordered {
+        let stored_as = statistics.arrow_field().data_type();
+        let is_judged = judged_by_server(stored_as, &column.field_type).is_some()
+            || is_of_another_kind(stored_as, &column.field_type);
+        if found.null_count_opt() != Some(0) || !is_exact || !is_ordered || is_judged {
             return None;
         }
         let one = |array: ArrayRef| {

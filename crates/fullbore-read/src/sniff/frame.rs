@@ -14,6 +14,8 @@ use super::words;
 const PREAMBLE_ROWS_MAX: usize = 60;
 /// Rows at the end that may be a footer.
 const FOOTER_ROWS_MAX: usize = 20;
+/// What comments begin with.
+pub const COMMENT: u8 = b'#';
 
 /// What is fixed of a frame.
 #[derive(Debug, Clone, Copy, Default)]
@@ -43,6 +45,8 @@ pub struct Frame<'a> {
     pub footer_lines: u64,
     /// Lines that begin with this byte are comments.
     pub comment: Option<u8>,
+    /// Records begin with what would be a comment sign.
+    pub has_tags: bool,
     /// What can't be read without being told how.
     pub trouble: Option<Trouble>,
 }
@@ -81,6 +85,7 @@ pub fn frame<'a>(
         body: Body::new(width),
         footer_lines: 0,
         comment: None,
+        has_tags: false,
         trouble: None,
     };
     let tail = rest.last().unwrap_or(head);
@@ -103,6 +108,10 @@ pub fn frame<'a>(
     let footer_from = |cuts: &Cuts<'_>| footer_start(cuts, footer);
     let head_end = if rest.is_empty() { footer_from(head) } else { head.rows.len() };
     frame.header_rows = header_rows(head, frame.first, &overview);
+    // The header may begin so too.
+    let is_tagged = |row: &Row| width > 1 && row.width() == width && begins_marked(head, row);
+    let mut records = head.rows.iter().skip(frame.first + frame.header_rows);
+    frame.has_tags = frame.comment.is_none() && records.any(is_tagged);
     let below = head.rows[..head_end].iter().skip(frame.first + frame.header_rows);
     frame.body.take_first(head, below.filter(|row| !is_marked(head, row)));
     for (at, cuts) in rest.iter().enumerate() {
@@ -176,10 +185,13 @@ fn filled(cuts: &Cuts<'_>, row: &Row) -> usize {
     cuts.cells(row).iter().filter(|cell| !cuts.value(cell).trim_ascii().is_empty()).count()
 }
 
+fn begins_marked(head: &Cuts<'_>, row: &Row) -> bool {
+    head.line(row).first() == Some(&COMMENT)
+}
+
 /// The comment sign of a file that has lines which begin with it and are no records.
 fn comment(head: &Cuts<'_>, overview: &Body<'_>, width: usize) -> Option<u8> {
-    let begins = |row: &&Row| head.line(row).first() == Some(&b'#');
-    let marked: Vec<&Row> = head.rows.iter().filter(begins).collect();
+    let marked: Vec<&Row> = head.rows.iter().filter(|row| begins_marked(head, row)).collect();
     if marked.is_empty() || overview.rows == 0 {
         return None;
     }
@@ -189,7 +201,7 @@ fn comment(head: &Cuts<'_>, overview: &Body<'_>, width: usize) -> Option<u8> {
     let tags = first.values.iter().filter(|value| is_tag(value)).count();
     let records = marked.iter().filter(|row| row.width() == width && width > 1).count();
     // The header may be such a line too: `#id	name`.
-    (tags * 2 <= marked.len() && records <= 1 && marked.len() > records).then_some(b'#')
+    (tags * 2 <= marked.len() && records <= 1 && marked.len() > records).then_some(COMMENT)
 }
 
 /// Whether a row is a title or a remark rather than a record: fewer cells, none of them a value of its
@@ -402,7 +414,12 @@ fn total(tail: &Cuts<'_>, row: &Row, overview: &Body<'_>, follows_blank: bool) -
     }
     let is_of_another_kind = column.kind().is_some();
     let is_sparser = filled(tail, row) < overview.filled_least();
-    Some(follows_blank || is_of_another_kind || is_sparser)
+    // A title or a name may begin with the word, and such a record be sparse by chance; a sum has the last number.
+    let last = overview.typed().last();
+    let sums_up =
+        last.is_some_and(|(place, kind)| cells.get(place).is_some_and(|cell| is_of(kind, cell)));
+    let is_sum = words::is_total_alone(&cells[place]) || sums_up;
+    Some(follows_blank || is_of_another_kind || is_sparser && is_sum)
 }
 
 /// The row at which a footer of so many lines begins.

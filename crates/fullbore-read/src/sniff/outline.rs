@@ -3,7 +3,7 @@
 use fullbore_parse::dialect::{Dialect, Header, LineEnd};
 
 use super::cut::{Cuts, Row, Style};
-use super::frame::{Frame, Given, Trouble, frame};
+use super::frame::{COMMENT, Frame, Given, Trouble, frame};
 use super::header::Verdict;
 use super::line_end_of_rows as line_end;
 use super::samples::Samples;
@@ -47,6 +47,8 @@ pub struct Outline {
     pub footer_lines: u64,
     pub footer: Option<(u64, String)>,
     pub comment: Option<u8>,
+    /// Records begin with what would be a comment sign.
+    pub has_tags: bool,
     /// What ends its records.
     pub line_end: Option<LineEnd>,
     pub trouble: Option<Trouble>,
@@ -77,6 +79,16 @@ impl Outline {
         }
         text
     }
+}
+
+/// Whether lines that begin with a comment sign are records in a file, if it is judged by itself.
+pub fn has_tags(samples: &Samples, dialect: &Dialect, size: u64, given: Given) -> bool {
+    let begins = samples.text().first() == Some(&COMMENT);
+    if !begins && memchr::memmem::find(samples.text(), b"\n#").is_none() {
+        return false;
+    }
+    let by_itself = Dialect { comment: None, ..dialect.clone() };
+    outline(&mut samples.clone(), &by_itself, size, given).has_tags
 }
 
 /// What was found of a file. Cuts what is no record off its samples.
@@ -146,6 +158,7 @@ pub fn outline(samples: &mut Samples, dialect: &Dialect, size: u64, given: Given
         footer_lines: frame.footer_lines,
         footer,
         comment,
+        has_tags: frame.has_tags,
         line_end: line_end(&head),
         trouble: frame.trouble,
         is_complete: first.is_some(),

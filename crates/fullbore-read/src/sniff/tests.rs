@@ -240,6 +240,12 @@ fn footers_are_found() {
     let words = "name,n\nx,5\ny,6\nz,7\nu,8\n";
     let doubt = Some(Trouble::Total { text: "Total,26".to_owned() });
     assert_eq!(footer(&format!("{words}Total,26\n")), (0, doubt));
+    // So is a film that was not judged.
+    let films = "title,year,n\nA,1990,5\nB,1991,6\nC,1992,7\nD,1993,7\nE,1993,7\n";
+    let doubt = Some(Trouble::Total { text: "Total Recall,1990,".to_owned() });
+    assert_eq!(footer(&format!("{films}Total Recall,1990,\n")), (0, doubt));
+    assert_eq!(footer(&format!("{films}Grand total:,,26\n")), (1, None));
+    assert_eq!(footer(&format!("{films}Total sales,,26\n")), (1, None));
 }
 
 #[test]

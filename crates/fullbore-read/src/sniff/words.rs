@@ -57,10 +57,16 @@ fn words(text: &str) -> Vec<String> {
 /// Whether a cell says that its row sums up others.
 pub fn is_total(cell: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(cell) else { return false };
-    let text = text.trim().trim_end_matches([':', '.']).to_lowercase();
+    let text = text.trim().to_lowercase();
     let first = text.split(' ').next().unwrap_or_default();
-    TOTALS.contains(&text.as_str())
+    is_total_alone(cell)
         || text.len() <= 30 && matches!(first, "total" | "totals" | "gesamt" | "summe")
+}
+
+/// The same in a word or two that say nothing else.
+pub fn is_total_alone(cell: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(cell) else { return false };
+    TOTALS.contains(&text.trim().trim_end_matches([':', '.']).to_lowercase().as_str())
 }
 
 /// Whether a cell that stands alone in its record reads like a remark, and hardly like anything else.

@@ -5,6 +5,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
@@ -16,12 +17,15 @@ use tokio::sync::watch;
 use super::address::Place;
 use super::{Error, listening};
 
+/// How long requests that are being answered are waited for in the end.
+const FAREWELL: Duration = Duration::from_secs(2);
+
 /// What is said at `/metrics` and `/health`.
 pub trait Figured: Send + Sync + 'static {
     /// In the text format of Prometheus, version 0.0.4.
     fn metrics(&self) -> String;
-    /// Why all is not well.
-    fn trouble(&self) -> Option<String>;
+    /// The last attempt has failed. Why, the log says: it may name files, hosts and values.
+    fn is_failing(&self) -> bool;
 }
 
 /// A thread that serves them.
@@ -40,13 +44,19 @@ impl Plain {
             .route("/metrics", get(metrics))
             .route("/health", get(health))
             .with_state(figured);
-        let (stop, mut stopped) = watch::channel(false);
+        let (stop, stopped) = watch::channel(false);
+        let is_stopped = |mut stopped: watch::Receiver<bool>| async move {
+            let _ = stopped.wait_for(|is_stopped| *is_stopped).await;
+        };
+        let (until, end) = (is_stopped(stopped.clone()), is_stopped(stopped));
         let serve = async move {
-            let until = async move {
-                let _ = stopped.wait_for(|is_stopped| *is_stopped).await;
-            };
-            if let Err(error) = axum::serve(listener, router).with_graceful_shutdown(until).await {
-                tracing::warn!(%error, "figures are not served any more");
+            let served = axum::serve(listener, router).with_graceful_shutdown(until);
+            tokio::select! {
+                served = served.into_future() => if let Err(error) = served {
+                    tracing::warn!(%error, "figures are not served any more");
+                },
+                // A client that never ends its request is not waited for.
+                () = async { end.await; tokio::time::sleep(FAREWELL).await } => {}
             }
         };
         let thread = std::thread::Builder::new()
@@ -74,8 +84,8 @@ async fn metrics(State(figured): State<Arc<dyn Figured>>) -> impl IntoResponse {
 }
 
 async fn health(State(figured): State<Arc<dyn Figured>>) -> impl IntoResponse {
-    match figured.trouble() {
-        None => (StatusCode::OK, "ok\n".to_owned()),
-        Some(trouble) => (StatusCode::SERVICE_UNAVAILABLE, format!("{trouble}\n")),
+    match figured.is_failing() {
+        false => (StatusCode::OK, "ok\n"),
+        true => (StatusCode::SERVICE_UNAVAILABLE, "failing: see the log\n"),
     }
 }

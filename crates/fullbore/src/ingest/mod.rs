@@ -103,7 +103,19 @@ pub trait Progress: Sync {
     /// A sender ended within a record, of which so many bytes were not taken.
     fn left_out(&self, bytes: u64);
     /// Something failed that is tried again.
-    fn trouble(&self, error: &Error);
+    fn trouble(&self, of: Duty, error: &Error);
+    /// All that there was to do is done.
+    fn rests(&self, of: Duty);
+}
+
+/// What an ingest does side by side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Duty {
+    Loading,
+    /// Archives or deletes files that were loaded.
+    PuttingAway,
+    /// Merges partitions, and drops old ones.
+    Merging,
 }
 
 /// Ingests until it is interrupted, or until nothing is left where `once` is asked for. `audience` hears of each load.
@@ -244,7 +256,7 @@ impl Work<'_> {
             match ended {
                 Ok(()) => return Ok(()),
                 Err(error) if may_pass(&error) && !stop.load(Ordering::Relaxed) => {
-                    self.progress.trouble(&error);
+                    self.progress.trouble(Duty::Loading, &error);
                 }
                 Err(error) => return Err(error),
             }
@@ -304,6 +316,9 @@ impl Work<'_> {
                 None => {
                     self.upkeep.press(false);
                     follows_another = false;
+                    if self.unknown.is_none() && self.fails.is_empty() {
+                        self.progress.rests(Duty::Loading);
+                    }
                     if is_last && !self.watch.is_waiting() {
                         if self.unknown.is_some() {
                             // It may have come to its end meanwhile.
@@ -340,13 +355,15 @@ impl Work<'_> {
         let Left { batches: left, unknown } = batches.left(&self.watch.sources())?;
         let words = |error: &Option<Error>| error.as_ref().map(ToString::to_string);
         if let Some(error) = unknown.as_ref().filter(|_| words(&unknown) != words(&self.unknown)) {
-            self.progress.trouble(error);
+            self.progress.trouble(Duty::Loading, error);
         }
         self.unknown = unknown;
         for batch in &left {
             if !self.fails.contains(&batch.number) {
                 match self.load(batches, batch) {
-                    Err(error) if !begins && !may_pass(&error) => self.progress.trouble(&error),
+                    Err(error) if !begins && !may_pass(&error) => {
+                        self.progress.trouble(Duty::Loading, &error);
+                    }
                     loaded => {
                         loaded?;
                         continue;
@@ -396,7 +413,8 @@ impl Work<'_> {
             std::io::ErrorKind::NotFound => Ok(()),
             _ => Err(error),
         }) {
-            self.progress.trouble(&Error::Write { path: name.into(), source });
+            let error = Error::Write { path: name.into(), source };
+            self.progress.trouble(Duty::PuttingAway, &error);
         }
     }
 }

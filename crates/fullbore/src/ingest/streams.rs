@@ -15,7 +15,7 @@ use fullbore_read::error::{Error, Result};
 
 use super::socket::{Socket, is_socket};
 use super::stream::{Cutting, Spool, Stop};
-use super::{After, Ingest, Progress};
+use super::{After, Duty, Ingest, Progress};
 use crate::state::runs_dir;
 
 /// What the process that reads the stream has locked.
@@ -140,7 +140,7 @@ impl Stream {
     pub fn run(&self, over: &AtomicBool, stop: &Stop, progress: &dyn Progress) -> Result<()> {
         let done = self.read(stop, progress);
         if let Err(error) = &done {
-            progress.trouble(error);
+            progress.trouble(Duty::Loading, error);
         }
         over.store(true, Ordering::Relaxed);
         done
@@ -161,7 +161,7 @@ impl Stream {
                 Ok(0) => {}
                 Ok(left) => progress.left_out(left),
                 // A sender that is gone is followed by another.
-                Err(error) if socket.is_some() => progress.trouble(&error),
+                Err(error) if socket.is_some() => progress.trouble(Duty::Loading, &error),
                 Err(error) => return Err(error),
             }
             if self.asked.once || stop() {

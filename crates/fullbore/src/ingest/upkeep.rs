@@ -13,7 +13,7 @@ use fullbore_postgres::levels::{Table, connect};
 use fullbore_read::error::Result;
 use fullbore_record::terms::Method;
 
-use super::{Ingest, MERGES, PRESSED, Progress, wait};
+use super::{Duty, Ingest, MERGES, PRESSED, Progress, wait};
 
 /// How often the partitions are looked at.
 const LOOK: Duration = Duration::from_millis(500);
@@ -63,9 +63,12 @@ impl<'a> Upkeep<'a> {
             match self.round(&mut session, expired, ended, progress) {
                 Ok(true) => continue,
                 Ok(false) if is_last => return,
-                Ok(false) => wait(LOOK, ended),
+                Ok(false) => {
+                    progress.rests(Duty::Merging);
+                    wait(LOOK, ended);
+                }
                 Err(error) => {
-                    progress.trouble(&error);
+                    progress.trouble(Duty::Merging, &error);
                     session = None;
                     if is_last {
                         return;
@@ -104,7 +107,7 @@ impl<'a> Upkeep<'a> {
     fn drop_detached(&self, session: &mut Session, progress: &dyn Progress) -> Result<()> {
         *self.dropped.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         if let Some(error) = detached::drop_all(session, self.table)? {
-            progress.trouble(&error);
+            progress.trouble(Duty::Merging, &error);
         }
         Ok(())
     }

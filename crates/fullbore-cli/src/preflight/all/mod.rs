@@ -19,7 +19,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fullbore::check::refuse_given;
+use fullbore::check::{refuse_databases, refuse_given};
 use fullbore::destinations::{Destinations, parsed_only};
 use fullbore::{Ended, assemble, ceilings, kept};
 use fullbore_load::job::{Job, RejectLimit};
@@ -63,8 +63,19 @@ pub fn run(args: &AllArgs) -> Ended {
 
 fn measure_all(args: &AllArgs, report: &mut Report) -> Result<()> {
     check(args)?;
-    let job = job_of(&args.load)?;
+    let mut job = job_of(&args.load)?;
     check_sources(&job)?;
+    // A measurement leaves no trace in tables of others.
+    for lookup in job.tables.iter_mut().flat_map(|table| &mut table.lookups) {
+        *lookup = lookup.reading_only();
+    }
+    if job.tables.iter().any(|table| !table.order_by.is_empty()) {
+        report.notes.push(
+            "measured without --order-by, which sorts all rows first and loads them by one session: the \
+             load takes longer"
+                .into(),
+        );
+    }
     listen_for_signals();
     let folder = tempfile::TempDir::new()
         .map_err(|source| Error::Write { path: std::env::temp_dir(), source })?;
@@ -186,6 +197,7 @@ fn check(args: &AllArgs) -> Result<()> {
 
 /// What can be read only once is for the load.
 fn check_sources(job: &Job) -> Result<()> {
+    refuse_databases(job)?;
     for source in job.tables.iter().flat_map(|table| &table.sources) {
         if let Some(file) = read_once(source)? {
             return Err(Error::usage_with_hint(

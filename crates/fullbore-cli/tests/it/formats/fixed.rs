@@ -68,3 +68,22 @@ fn a_table_is_made_and_lines_that_are_none_are_rejected() {
     assert_eq!(output.code, 2);
     assert!(output.stderr.contains("--widths"), "{}", output.stderr);
 }
+
+#[test]
+fn lines_at_the_end_are_skipped() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    database.psql("CREATE TABLE t (id text, name text)");
+    let files = Files::new();
+    let args =
+        ["--format", "fixed", "--widths", "6,5", "--columns", "id,name", "--skip-footer", "1"];
+    for (file, text) in [("one.txt", "000001Ann  \n"), ("two.txt", "000002Bob  \n000003Cy   \n")] {
+        files.write(file, format!("{text}T00002     \n"));
+        let output = files.load(&database, file, "t", &args);
+        assert_eq!(output.code, 0, "{}", output.stderr);
+    }
+    assert_eq!(
+        database.psql("SELECT string_agg(id, ' ' ORDER BY id) FROM t"),
+        "000001 000002 000003"
+    );
+}

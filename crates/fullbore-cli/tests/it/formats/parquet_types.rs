@@ -181,3 +181,37 @@ fn a_column_without_values_is_null_and_rounded_nanoseconds_are_counted() {
     assert!(!output.stderr.contains("nanoseconds"), "{}", output.stderr);
     assert_eq!(database.psql("SELECT max(at) FROM u"), "1970-01-01T00:00:00.000002500");
 }
+
+#[test]
+fn values_of_another_kind_are_what_copy_makes_of_them() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    database.psql("CREATE TABLE t (d date, n numeric(20, 0), l date[])");
+    let files = Files::new();
+    let days = Int32Array::from(vec![20_240_131]);
+    let mut lists = ListBuilder::new(Int32Builder::new());
+    lists.append_value([Some(20_240_131), None]);
+    let columns: [(&str, ArrayRef); 3] = [
+        ("d", Arc::new(days)),
+        ("n", Arc::new(Int64Array::from(vec![7]))),
+        ("l", Arc::new(lists.finish())),
+    ];
+    let file = parquet(&files, "kinds.parquet", &columns);
+    let output = files.load(&database, &file, "t", &[]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    assert_eq!(database.psql("TABLE t"), "2024-01-31|7|{2024-01-31,NULL}");
+    // What COPY refuses is rejected.
+    let seconds: ArrayRef = Arc::new(Int64Array::from(vec![1_700_000_000]));
+    let moments: ArrayRef =
+        Arc::new(TimestampNanosecondArray::from(vec![1_700_000_000_000_000_000]));
+    for (name, stored, wanted) in [
+        ("moment", &seconds, "timestamptz"),
+        ("number", &moments, "bigint"),
+        ("bytes", &seconds, "time"),
+    ] {
+        database.psql(&format!("CREATE TABLE {name} (v {wanted})"));
+        let file = parquet(&files, &format!("{name}.parquet"), &[("v", stored.clone())]);
+        let output = files.load(&database, &file, name, &["--max-rejects", "1"]);
+        assert_eq!(output.code, REJECTS, "{name}: {}", output.stderr);
+    }
+}

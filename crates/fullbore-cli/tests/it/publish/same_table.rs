@@ -149,6 +149,45 @@ fn two_loads_of_the_same_files_that_begin_at_once_do_not_double_rows() {
 }
 
 #[test]
+fn a_file_that_another_run_is_loading_is_not_loaded_beside_it() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    let files = Files::new();
+    let file = prepared(&database, &files);
+    let assert_refused = |output: &fullbore_testing::Output| {
+        assert_eq!(output.code, REFUSED, "{}", output.stderr);
+        assert!(output.stderr.contains("is loading some of the same files"), "{}", output.stderr);
+    };
+    // Of an atomic one nothing is seen before it ends.
+    for way in [&APPEND, &ATOMIC] {
+        way.make(&database);
+        let otherwise = [&way.args()[..], &["--null", "none"]].concat();
+        let mut gate = Gate::at(&database, Moment::PieceBegins(1));
+        let first = files.start_load(database.url(), &file, way.name, &way.args());
+        gate.wait();
+        assert_refused(&files.load(&database, &file, way.name, &otherwise));
+        gate.open(&database);
+        assert_loaded(&end_of(first));
+        assert_same(&database, way.name, "plain");
+    }
+    // Nor is a run gone on with meanwhile that was stopped before.
+    ATOMIC.make(&database);
+    let otherwise = [&ATOMIC.args()[..], &["--null", "none"]].concat();
+    files.kill_load_at(&database, Moment::PieceBegins(1), &file, ATOMIC.name, &ATOMIC.args());
+    let killed = database.psql("SELECT run FROM fullbore_ledger.runs WHERE state = 'loading'");
+    let mut gate = Gate::at(&database, Moment::PieceBegins(1));
+    let second = files.start_load(database.url(), &file, ATOMIC.name, &otherwise);
+    gate.wait();
+    assert_refused(&files.fullbore(&["runs", "resume", &killed]));
+    gate.open(&database);
+    assert_loaded(&end_of(second));
+    let output = files.fullbore(&["runs", "resume", &killed]);
+    assert_eq!(output.code, REFUSED, "{}", output.stderr);
+    assert!(output.stderr.contains("has been loaded into"), "{}", output.stderr);
+    assert_same(&database, ATOMIC.name, "plain");
+}
+
+#[test]
 fn a_partition_is_made_like_the_target_that_was_planned_for() {
     let cluster = shared_or_skip!(TestServer::Embedded18);
     let database = cluster.fresh_database();

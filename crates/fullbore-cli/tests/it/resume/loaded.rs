@@ -169,3 +169,18 @@ fn the_option_is_refused_where_it_could_do_nothing() {
     }
     assert_eq!(sum(&database), "0|0");
 }
+
+#[test]
+fn a_run_that_has_finished_is_not_begun_again() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let database = cluster.fresh_database();
+    database.psql("CREATE TABLE t (k bigint)");
+    let files = Files::new();
+    let file = files.write("log.csv", "1\n2\n");
+    assert_loaded(&load(&database, &files, &file, &[]));
+    files.write("log.csv", "1\n2\n3\n");
+    let output = files.fullbore(&["runs", "resume", "last"]);
+    assert_loaded(&output);
+    assert!(output.stderr.contains("there is nothing to do"), "{}", output.stderr);
+    assert_eq!(sum(&database), "2|3");
+}

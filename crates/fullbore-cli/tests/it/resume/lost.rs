@@ -234,6 +234,16 @@ fn rejects_of_committed_pieces_are_not_forgotten() {
     assert_eq!(output.code, 3, "{}", output.stderr);
     assert_eq!(database.psql("SELECT count(*) FROM replaced"), "24997");
     assert_no_leftovers(&database);
+    // A lower limit holds for what was rejected before, too.
+    REPLACE.make(&database);
+    let mut args = REPLACE.args();
+    args.extend(["--max-rejects", "2"]);
+    let text = std::fs::read_to_string(&file).expect("read").replace("\nlast,", "\n24999,");
+    let file = files.write("better.csv", text);
+    files.kill_load_at(&database, Moment::PieceBegins(2), &file, "replaced", &args);
+    let output = files.fullbore(&["runs", "resume", "last", "--max-rejects", "1"]);
+    assert_eq!(output.code, 4, "{}", output.stderr);
+    assert!(output.stderr.contains("2 rows rejected, 1 allowed"), "{}", output.stderr);
 }
 
 #[test]

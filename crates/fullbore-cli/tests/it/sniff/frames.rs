@@ -96,6 +96,24 @@ fn a_last_line_that_may_be_a_sum_is_asked_about() {
 }
 
 #[test]
+fn comments_of_one_file_are_no_records_of_another() {
+    let cluster = shared_or_skip!(TestServer::Embedded18);
+    let lab = Lab::new(cluster.fresh_database());
+    let tags = "name,n\n#1001,5\n#1002,6\n#1003,7\n";
+    let comments = "# exported\nname,n\nx,1\ny,2\nz,3\n";
+    for [one, other] in [[tags, comments], [comments, tags]] {
+        let file = lab.files.write("one.csv", one);
+        lab.files.write("other.csv", other);
+        let all = file.replace("one.csv", "o*.csv");
+        let output = lab.files.load(&lab.database, &all, "t", &["--create"]);
+        let tagged = if one == tags { "one.csv" } else { "other.csv" };
+        let words =
+            format!("{tagged}: records begin with #, but lines that do so are comments in ");
+        super::assert_refused(&output, &[&words, "--comment #"]);
+    }
+}
+
+#[test]
 fn several_tables_in_a_file_are_refused_by_line() {
     let cluster = shared_or_skip!(TestServer::Embedded18);
     let lab = Lab::new(cluster.fresh_database());

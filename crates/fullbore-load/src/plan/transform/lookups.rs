@@ -226,7 +226,7 @@ fn file_rows(job: &LookupJob, store: &StoreOptions, limit: u64) -> Result<Rows> 
         };
         column.field_type = Some(held(Some(field_type)));
     }
-    let shapes = match_columns(&table, &sources, &columns, &Default::default(), None)?;
+    let shapes = match_columns(&table, &sources, &columns, &Default::default(), None, false)?;
     let names = shapes.typed.columns.iter();
     let types = names.map(|column| (column.name.clone(), column.field_type.clone())).collect();
     let batches = batches(job, &sources, &shapes, limit)?;

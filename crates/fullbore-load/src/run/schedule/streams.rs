@@ -333,8 +333,9 @@ impl Schedule<'_> {
                 }
             }
         }
-        // Who waits for its rest waits in vain.
+        // Who waits for its rest waits in vain; the memory of its pages may be what parsers wait for.
         self.ready.notify_all();
+        self.work.notify_all();
         Some(active.piece)
     }
 
