@@ -97,7 +97,7 @@ class LoadFiles(BaseOperator):
         return line + ["--resume"] * (try_number > 1 and not self._begins_anew())
 
     def _begins_anew(self) -> bool:
-        """Whether a try that failed has left nothing: no row was visible, and no run can be resumed."""
+        """Whether a try that failed left nothing: no row was visible, no run can be resumed."""
         given = self.options.get
         has_none = given("order-by") or given("no-ledger")
         is_whole = given("atomic") or given("publish") in ("replace", "partitions")
