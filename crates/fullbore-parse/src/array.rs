@@ -82,8 +82,10 @@ impl<'a> ListParser<'a> {
             } else {
                 let end = memchr::memchr(b',', rest).unwrap_or(rest.len());
                 let element = &rest[..end];
-                let plain =
-                    |b: &u8| !matches!(b, b'{' | b'}' | b'"' | b'\\') && !b.is_ascii_whitespace();
+                // The server takes a vertical tab for a blank, too.
+                let plain = |b: &u8| {
+                    !matches!(b, b'{' | b'}' | b'"' | b'\\' | 0x0b) && !b.is_ascii_whitespace()
+                };
                 if element.is_empty() || !element.iter().all(plain) {
                     return None;
                 }

@@ -104,7 +104,8 @@ fn next_part(text: &str) -> Option<(String, &str)> {
         let end = text.find(['.', '"']).unwrap_or(text.len());
         let part = &text[..end];
         let plain = !part.is_empty() && !part.contains(char::is_whitespace);
-        return plain.then(|| (part.to_lowercase(), &text[end..]));
+        // As the server folds names where characters have several bytes.
+        return plain.then(|| (part.to_ascii_lowercase(), &text[end..]));
     };
     let mut part = String::new();
     let mut characters = quoted.char_indices().peekable();

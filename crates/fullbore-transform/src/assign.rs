@@ -130,23 +130,10 @@ fn cast_text(values: &ArrayRef, wanted: &FieldType) -> Result<ArrayRef, Words> {
 /// Refuses texts that are longer than the column is; spaces at the end are cut, as SQL has it.
 fn within(texts: ArrayRef, characters_max: Option<u32>) -> Result<ArrayRef, Words> {
     let texts = plain_cast(&texts, &DataType::Utf8)?;
-    let Some(most) = characters_max.map(|most| most as usize) else { return Ok(texts) };
-    let found = texts.as_string::<i32>();
-    let is_long = |text: &str| text.len() > most && text.chars().count() > most;
-    if !found.iter().flatten().any(is_long) {
-        return Ok(texts);
+    match characters_max {
+        Some(most) => cast::within(&texts, most as usize),
+        None => Ok(texts),
     }
-    let cut = found.iter().map(|text| match text {
-        Some(text) if is_long(text) => {
-            let end = text.char_indices().nth(most).map_or(text.len(), |(at, _)| at);
-            match text[end..].bytes().all(|byte| byte == b' ') {
-                true => Ok(Some(&text[..end])),
-                false => Err(format!("value too long for type character varying({most})")),
-            }
-        }
-        other => Ok(other),
-    });
-    Ok(Arc::new(cut.collect::<Result<StringArray, Words>>()?))
 }
 
 /// Numbers rounded to whole ones, as the server rounds: binary fractions to even ones, decimals away from zero.

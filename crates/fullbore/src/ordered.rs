@@ -107,6 +107,11 @@ fn name(table: &TableJob) -> &str {
 }
 
 fn keys(table: &TableJob) -> Result<Vec<SortKey>> {
+    sort_keys(&table.order_by)
+}
+
+/// What `--order-by` says, column by column.
+pub fn sort_keys(order_by: &[String]) -> Result<Vec<SortKey>> {
     let key = |written: &String| {
         let (column, way) = written.trim().rsplit_once(' ').unwrap_or((written.trim(), "asc"));
         let (column, descends) = match way.to_ascii_lowercase().as_str() {
@@ -122,7 +127,7 @@ fn keys(table: &TableJob) -> Result<Vec<SortKey>> {
             column => Ok(SortKey { column: column.to_owned(), descends }),
         }
     };
-    table.order_by.iter().map(key).collect()
+    order_by.iter().map(key).collect()
 }
 
 /// Sorts and loads.

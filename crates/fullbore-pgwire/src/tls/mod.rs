@@ -6,7 +6,7 @@ mod verifier;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use rustls::client::Resumption;
@@ -162,8 +162,8 @@ fn trust(
             ));
         }
     };
-    let is_held_against = |list: &&PathBuf| options.mode >= SslMode::VerifyCa && list.exists();
-    if let Some(list) = options.revoked.as_ref().filter(is_held_against) {
+    // As by libpq, in every mode in which there are authorities.
+    if let Some(list) = options.revoked.as_ref().filter(|list| list.exists()) {
         return Err(fail(
             format!("{} lists revoked certificates, which Fullbore does not check", list.display()),
             Some("move it away to connect without this check, or use a client that supports it"),

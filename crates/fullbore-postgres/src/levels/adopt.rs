@@ -1,14 +1,19 @@
 //! Makes a plain table one of levels: it becomes the first partition of a table of its name.
 
+use std::time::{Duration, Instant};
+
 use fullbore_pgwire::{QualifiedName, Session, quote_identifier, quote_literal};
 use fullbore_read::error::Result;
 
 use super::keyed::Key;
-use super::{CHECK, COLUMN, Table, shape};
+use super::{CHECK, COLUMN, Table, insist, shape};
 use crate::catalog::{self, Relation};
 use crate::error::{failed, failed_while, refuse, refused};
 use crate::publish::replace::tools::{fill, in_transaction, texts};
 use crate::publish::replace::{grants, obstacles};
+
+/// How long a moment is looked for in which nobody uses the table.
+const IN_USE: Duration = Duration::from_secs(600);
 
 /// What keeps the table `{oid}` from being partitioned by a column that its rows do not have. Unique indexes over its key
 /// alone, as `{is_over}` says, stay as they are, on the first partition.
@@ -86,12 +91,11 @@ pub fn adopt(
     let column = quote_identifier(COLUMN).map_err(failed)?;
     let what = format!("taking {name} over");
     if !relation.columns.iter().any(|column| column.name == COLUMN) {
-        session
-            .execute(&format!(
-                "ALTER TABLE {name} ADD COLUMN {column} bigint NOT NULL DEFAULT 0, \
-                 ADD CONSTRAINT {CHECK} CHECK ({column} >= 0 AND {column} < 1) NOT VALID"
-            ))
-            .map_err(|error| failed_while(error, &what))?;
+        let add = format!(
+            "ALTER TABLE {name} ADD COLUMN {column} bigint NOT NULL DEFAULT 0, \
+             ADD CONSTRAINT {CHECK} CHECK ({column} >= 0 AND {column} < 1) NOT VALID"
+        );
+        in_transaction(session, |session| locked(session, name, &add))?;
     }
     // Others read and write meanwhile.
     session
@@ -106,9 +110,10 @@ pub fn adopt(
             Some(space) => format!("TABLESPACE {}", quote_identifier(space).map_err(failed)?),
             None => String::new(),
         };
+        locked(session, name, &format!("LOCK TABLE {name} IN ACCESS EXCLUSIVE MODE"))?;
         session
             .execute(&format!(
-                "LOCK TABLE {name} IN ACCESS EXCLUSIVE MODE; ALTER TABLE {name} RENAME TO {quoted}; \
+                "ALTER TABLE {name} RENAME TO {quoted}; \
                  CREATE TABLE {parent} (LIKE {first} INCLUDING DEFAULTS INCLUDING CONSTRAINTS \
                  INCLUDING GENERATED INCLUDING COMMENTS) \
                  PARTITION BY RANGE ({column}) {place}; ALTER TABLE {parent} DROP CONSTRAINT {CHECK}; {}",
@@ -154,6 +159,26 @@ pub fn adopt(
         session.execute(&settle).map_err(|error| failed_while(error, &what))?;
         Ok(table)
     })
+}
+
+/// Does something that needs the table alone, without having others wait behind it for long.
+fn locked(session: &mut Session, name: &QualifiedName, sql: &str) -> Result<()> {
+    let until = Instant::now() + IN_USE;
+    let done = insist(
+        session,
+        || Instant::now() > until,
+        |session| {
+            let what = format!("taking {name} over");
+            session.execute(sql).map(drop).map_err(|error| failed_while(error, &what))
+        },
+    )?;
+    if done.is_some() {
+        return session.execute("SET LOCAL lock_timeout = 0").map(drop).map_err(failed);
+    }
+    Err(refuse(
+        format!("{name} can't be taken over: other sessions have used it all the time"),
+        "try again when no long transaction reads it",
+    ))
 }
 
 fn named(session: &mut Session, name: &QualifiedName) -> Result<Relation> {

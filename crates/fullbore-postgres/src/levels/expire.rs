@@ -4,9 +4,33 @@ use fullbore_pgwire::Session;
 use fullbore_read::error::Result;
 
 use super::batches::partitions;
+use super::policy::Part;
 use super::{Table, detached, insist, shape};
-use crate::error::{failed, failed_while};
+use crate::error::{failed, failed_while, refuse};
 use crate::publish::replace::tools::in_transaction;
+
+/// Refuses retention where it would bring old values back: of a key, the row that was there before all batches is the
+/// newest one again once those of the batches have gone.
+pub fn check(session: &mut Session, table: &Table) -> Result<()> {
+    if table.key.is_none() {
+        return Ok(());
+    }
+    let parts = partitions(session, table)?.shown;
+    let Some(before) = parts.iter().find(|part| part.newest_s == 0) else { return Ok(()) };
+    let leaf = shape::leaf(&table.name, before.first, before.last)?;
+    let found = session.query(&format!("SELECT EXISTS (SELECT FROM {leaf}) AS has_rows"));
+    match found.map_err(failed)?.first().is_some_and(|row| row.flag("has_rows")) {
+        false => Ok(()),
+        true => Err(refuse(
+            format!(
+                "--keep: {} had rows before it was ingested into, which are never dropped: they would \
+                 take the place of newer ones that are",
+                table.shown()
+            ),
+            format!("omit --keep, or delete the rows of {leaf} first"),
+        )),
+    }
+}
 
 /// Takes away what arrived longer ago than so many seconds; the last number of it, and how many rows went. Their tables
 /// still have to be [dropped](detached::drop_all).
@@ -20,7 +44,14 @@ pub fn expire(session: &mut Session, table: &Table, keep_s: u64) -> Result<Optio
     let now: i64 = now.first().and_then(|row| row.number("now")).unwrap_or_default();
     let before = now - i64::try_from(keep_s).unwrap_or(i64::MAX);
     let mut dropped = None;
-    for part in parts.iter().filter(|part| part.newest_s > 0 && part.newest_s < before) {
+    let is_old = |part: &&Part| part.newest_s > 0 && part.newest_s < before;
+    let mut old: Vec<&Part> = parts.iter().filter(is_old).collect();
+    if table.key.is_some() {
+        // An older row of a key must not be there longer than a newer one.
+        let own = parts.iter().filter(|part| part.newest_s > 0);
+        old = own.take_while(is_old).collect();
+    }
+    for part in old {
         let leaf = shape::leaf(name, part.first, part.last)?;
         let what = format!("dropping {leaf}, which is older than what is kept");
         let lock = format!("LOCK TABLE ONLY {name}, {leaf} IN ACCESS EXCLUSIVE MODE");

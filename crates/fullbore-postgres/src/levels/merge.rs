@@ -19,7 +19,8 @@ use super::carry::{self, Way};
 use super::detached;
 use super::policy::{Part, Policy};
 use super::{Table, connect, insist, is_taken, shape};
-use crate::error::{failed, failed_while};
+use crate::catalog;
+use crate::error::{failed, failed_while, refuse};
 use crate::ledger::locks;
 use crate::publish::hidden;
 use crate::publish::locking::is_locked;
@@ -47,27 +48,36 @@ pub enum Merged {
 pub struct Merger {
     options: ConnectionOptions,
     table: Table,
-    /// Columns by which rows are put in order, quoted.
+    /// What rows are put in order by, as SQL.
     order: Vec<String>,
     may_be_direct: bool,
 }
 
 impl Merger {
-    /// `order`: the names of the columns by which rows of a merged partition are put in order; `may_be_direct`: by the
-    /// server's extension, where it is there.
+    /// `order`: the columns by which rows of a merged partition are put in order, and whether from the last to the first;
+    /// `may_be_direct`: by the server's extension, where it is there.
     pub fn new(
+        session: &mut Session,
         options: &ConnectionOptions,
         table: &Table,
-        order: &[String],
+        order: &[(String, bool)],
         may_be_direct: bool,
     ) -> Result<Self> {
-        let order = order.iter().map(|column| quote_identifier(column).map_err(failed));
-        Ok(Self {
-            options: options.clone(),
-            table: table.clone(),
-            order: order.collect::<Result<_>>()?,
-            may_be_direct,
-        })
+        let relation = catalog::relation(session, &table.name).map_err(failed)?;
+        let columns = relation.iter().flat_map(|relation| &relation.columns);
+        let names: Vec<&str> = columns.map(|column| column.name.as_str()).collect();
+        let mut sql = Vec::new();
+        for (column, descends) in order {
+            if !names.contains(&column.as_str()) {
+                return Err(refuse(
+                    format!("--order-by: {} has no column {column:?}", table.shown()),
+                    "name columns of the table: --order-by COLUMN, or --order-by \"COLUMN desc\"",
+                ));
+            }
+            let way = if *descends { " DESC" } else { "" };
+            sql.push(format!("{}{way}", quote_identifier(column).map_err(failed)?));
+        }
+        Ok(Self { options: options.clone(), table: table.clone(), order: sql, may_be_direct })
     }
 
     /// Merges the neighbours that are due, by a session of [`connect`], unless it is told to stop before they are exchanged.
@@ -142,7 +152,9 @@ impl Merger {
             filled => filled?,
         };
         let bytes = size(session, &leaf)?;
-        let (oldest, newest) = (olds[0].oldest_s, olds[olds.len() - 1].newest_s);
+        // Batches are not attached in the order of their numbers.
+        let oldest = olds.iter().map(|part| part.oldest_s).min().unwrap_or_default();
+        let newest = olds.iter().map(|part| part.newest_s).max().unwrap_or_default();
         let settle = format!(
             "UPDATE {ledger}.batches SET state = 'attached', rows = {rows}, bytes = {bytes},
                     oldest = to_timestamp({oldest}), newest = to_timestamp({newest})
@@ -206,6 +218,7 @@ impl Merger {
         let create = shape::create(session, &self.table, leaf)?;
         let hide = hidden::hide(&leaf.to_string()).map_err(failed)?;
         let indexes = shape::indexes(session, &self.table, leaf)?;
+        let late = shape::late_indexes(session, &self.table, leaf)?;
         let way = Way::of(session, self.table.oid, &olds[0], self.may_be_direct)?;
         let what = format!("merging partitions into {leaf}");
         let failed = |error| failed_while(error, &what);
@@ -235,6 +248,7 @@ impl Merger {
             });
         }
         statements.push(shape::bound(leaf, first, last)?);
+        statements.extend(late);
         statements.push(format!("ANALYZE {leaf}"));
         statements.push("COMMIT".into());
         for statement in statements {

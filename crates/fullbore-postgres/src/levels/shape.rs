@@ -109,11 +109,20 @@ pub fn columns(session: &mut Session, table: &Table) -> Result<String> {
     asked(session, COLUMNS, table, "columns")
 }
 
-/// The statements that build the indexes of a partition.
+/// The statements that build the indexes of a partition, but those that our column is in.
 pub fn indexes(session: &mut Session, table: &Table, leaf: &QualifiedName) -> Result<Vec<String>> {
-    let mut statements = index_statements(session, table.oid, &table.name, leaf)?;
+    let mut statements = some_indexes(session, table.oid, &table.name, leaf, |has_ours| !has_ours)?;
     statements.extend(table.key.as_ref().map(|key| key.index(leaf)));
     Ok(statements)
+}
+
+/// The statements that build the others, once it was [bound].
+pub fn late_indexes(
+    session: &mut Session,
+    table: &Table,
+    leaf: &QualifiedName,
+) -> Result<Vec<String>> {
+    some_indexes(session, table.oid, &table.name, leaf, |has_ours| has_ours)
 }
 
 /// The statements that build a table's indexes, given by its number, on another one; `name` is what errors call it. Unique
@@ -124,10 +133,21 @@ pub fn index_statements(
     name: &QualifiedName,
     other: &QualifiedName,
 ) -> Result<Vec<String>> {
+    some_indexes(session, oid, name, other, |_| true)
+}
+
+/// Those of them that are wanted, told whether our column is in them.
+fn some_indexes(
+    session: &mut Session,
+    oid: u32,
+    name: &QualifiedName,
+    other: &QualifiedName,
+    is_wanted: impl Fn(bool) -> bool,
+) -> Result<Vec<String>> {
     let wanted = catalog::indexes(session, oid).map_err(failed)?;
     let jobs = wanted
         .iter()
-        .filter(|index| !index.is_unique)
+        .filter(|index| !index.is_unique && is_wanted(index.tail.contains(COLUMN)))
         .map(|index| indexes::job(index, other, name));
     Ok(jobs.collect::<Result<Vec<_>>>()?.into_iter().flat_map(|job| job.statements).collect())
 }

@@ -74,9 +74,11 @@ pub fn job(index: &IndexDefinition, table: &QualifiedName, target: &QualifiedNam
     }
     let mut sql = statement(&index, table, None).map_err(failed)?;
     if !index.tablespace.is_empty() {
-        // Nor does pg_get_indexdef tell the tablespace. The setting ends with the statement.
+        // Nor does pg_get_indexdef tell the tablespace. Others may follow in the same transaction.
         let tablespace = quote_literal(&index.tablespace).map_err(failed)?;
-        sql = format!("SET LOCAL default_tablespace = {tablespace}; {sql}");
+        sql = format!(
+            "SET LOCAL default_tablespace = {tablespace}; {sql}; SET LOCAL default_tablespace TO DEFAULT"
+        );
     }
     Ok(Job { what, statements: vec![sql], locks_others: false, may_be_gone: false })
 }

@@ -99,6 +99,8 @@ impl TableSource {
         told: &str,
         as_text: bool,
     ) -> Result<Self> {
+        let mut options = options;
+        timeouts::limit(&mut options);
         let mut keeper = connect(&options).map_err(refused)?;
         if locks::is_pooled(&mut keeper).map_err(refused)? {
             return Err(refuse(
@@ -253,8 +255,9 @@ fn leaves(keeper: &mut Session, oid: u32, told: &str) -> Result<Vec<Leaf>> {
 }
 
 /// Values that go as text are read as what they are: signs of intervals stand by each field, and no digit of a float is
-/// missing, whatever the role's defaults.
-const AS_WRITTEN: &str = "SET IntervalStyle = 'postgres'; SET extra_float_digits = 3";
+/// missing, whatever the role's defaults. Rows that are read again come in the same order.
+const AS_WRITTEN: &str = "SET IntervalStyle = 'postgres'; SET extra_float_digits = 3; \
+    SET synchronize_seqscans = off";
 
 /// A session that writes values as all others of the source do.
 fn connect(options: &ConnectionOptions) -> std::result::Result<Session, ConnectionError> {

@@ -12,7 +12,9 @@ use arrow_array::types::{
     ArrowPrimitiveType, Date32Type, Float32Type, Float64Type, Time64MicrosecondType,
     Time64NanosecondType, TimestampMicrosecondType, TimestampNanosecondType,
 };
-use arrow_array::{Array, ArrayRef, ListArray, PrimitiveArray, cast::AsArray, new_null_array};
+use arrow_array::{
+    Array, ArrayRef, ListArray, PrimitiveArray, StringArray, cast::AsArray, new_null_array,
+};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{DataType, FieldRef, TimeUnit};
@@ -145,8 +147,32 @@ pub fn typed(array: &ArrayRef, target: &FieldType) -> Result<Cast, Unfit> {
         (stored, FieldType::Json | FieldType::Jsonb) if !is_text(stored) => {
             Ok(Cast { array: json::texts(array)?, rounded: 0 })
         }
+        (_, FieldType::Text { characters_max: Some(most) }) => {
+            let cast = exact(array, &target.arrow())?;
+            Ok(Cast { array: within(&cast.array, *most as usize)?, ..cast })
+        }
         _ => exact(array, &target.arrow()),
     }
+}
+
+/// Texts of at most so many characters: blanks beyond are cut, as SQL has it, and nothing else.
+pub fn within(texts: &ArrayRef, most: usize) -> Result<ArrayRef, Unfit> {
+    let found = texts.as_string::<i32>();
+    let is_long = |text: &str| text.len() > most && text.chars().count() > most;
+    if !found.iter().flatten().any(is_long) {
+        return Ok(texts.clone());
+    }
+    let cut = found.iter().map(|text| match text {
+        Some(text) if is_long(text) => {
+            let end = text.char_indices().nth(most).map_or(text.len(), |(at, _)| at);
+            match text[end..].bytes().all(|byte| byte == b' ') {
+                true => Ok(Some(&text[..end])),
+                false => Err(format!("value too long for type character varying({most})")),
+            }
+        }
+        other => Ok(other),
+    });
+    Ok(Arc::new(cut.collect::<Result<StringArray, Unfit>>()?))
 }
 
 /// The array as another type, nothing lost but nanoseconds.

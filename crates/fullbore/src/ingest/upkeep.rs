@@ -1,19 +1,20 @@
 //! Merges partitions while batches are loaded, and drops them once they are old.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use fullbore_pgwire::{ConnectionOptions, Session};
 use fullbore_postgres::levels::batches::partitions;
 use fullbore_postgres::levels::detached;
-use fullbore_postgres::levels::expire::expire;
+use fullbore_postgres::levels::expire::{check, expire};
 use fullbore_postgres::levels::merge::{Merged, Merger};
 use fullbore_postgres::levels::{Table, connect};
-use fullbore_read::error::Result;
+use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_record::terms::Method;
 
 use super::{Duty, Ingest, MERGES, PRESSED, Progress, wait};
+use crate::ordered::sort_keys;
 
 /// How often the partitions are looked at.
 const LOOK: Duration = Duration::from_millis(500);
@@ -23,6 +24,8 @@ const EXPIRE: Duration = Duration::from_secs(60);
 const DROP: Duration = Duration::from_secs(60);
 /// How long a server that is gone, or a merge that fails, is left alone.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Merges in vain after which somebody is told.
+const IN_VAIN: u32 = 3;
 
 pub struct Upkeep<'a> {
     asked: &'a Ingest,
@@ -31,6 +34,8 @@ pub struct Upkeep<'a> {
     merger: Merger,
     /// Batches follow one another without a pause.
     is_pressed: AtomicBool,
+    /// Merges one after the other for which no moment was found.
+    in_vain: AtomicU32,
     /// When what was left of partitions was dropped last.
     dropped: Mutex<Option<Instant>>,
 }
@@ -42,9 +47,16 @@ impl<'a> Upkeep<'a> {
         table: &'a Table,
     ) -> Result<Self> {
         let may_be_direct = asked.job.method != Method::Copy;
-        let merger = Merger::new(connection, table, &asked.order_by, may_be_direct)?;
+        let order = sort_keys(&asked.order_by)?;
+        let order: Vec<_> = order.into_iter().map(|key| (key.column, key.descends)).collect();
+        let mut session = connect(connection)?;
+        let merger = Merger::new(&mut session, connection, table, &order, may_be_direct)?;
+        if asked.keep.is_some() {
+            check(&mut session, table)?;
+        }
         let (is_pressed, dropped) = (AtomicBool::new(false), Mutex::new(None));
-        Ok(Self { asked, connection, table, merger, is_pressed, dropped })
+        let in_vain = AtomicU32::new(0);
+        Ok(Self { asked, connection, table, merger, is_pressed, in_vain, dropped })
     }
 
     /// Says whether batches follow one another without a pause.
@@ -118,6 +130,20 @@ impl<'a> Upkeep<'a> {
         !detached.is_empty() && dropped.is_none_or(|last| last.elapsed() >= DROP)
     }
 
+    /// The table can't be merged while others have its locks.
+    fn is_in_use(&self) -> Error {
+        Error::Destination {
+            message: format!(
+                "partitions of {} can't be merged: other sessions use them all the time",
+                self.table.shown()
+            ),
+            hint: Some(
+                "updates, deletes and long transactions on the table keep its merges from being shown".into(),
+            ),
+            kind: DestinationFailure::Locked,
+        }
+    }
+
     /// One merge, and what has expired by then; whether there may be another.
     fn round(
         &self,
@@ -154,16 +180,21 @@ impl<'a> Upkeep<'a> {
         let stop = if self.asked.once { &never } else { ended };
         match self.merger.merge(session, &self.asked.policy, stop)? {
             Merged::Done { parts, rows, bytes } => {
+                self.in_vain.store(0, Ordering::Relaxed);
                 let left = partitions(session, self.table)?.shown.len();
                 progress.merged(parts, rows, left, began.elapsed());
                 self.drop_detached(session, progress)?;
                 wait(self.pause(bytes).saturating_sub(began.elapsed()), ended);
                 Ok(true)
             }
-            Merged::Busy => {
+            Merged::Busy if !stop.load(Ordering::Relaxed) => {
+                if self.in_vain.fetch_add(1, Ordering::Relaxed) + 1 >= IN_VAIN {
+                    return Err(self.is_in_use());
+                }
                 wait(PATIENCE, ended);
                 Ok(false)
             }
+            Merged::Busy => Ok(false),
             Merged::Nothing => Ok(false),
         }
     }

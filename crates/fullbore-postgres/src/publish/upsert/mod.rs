@@ -38,7 +38,7 @@ use crate::postgres::Postgres;
 use crate::target::PostgresTable;
 use crate::verify::size::pages;
 use crate::verify::staged::may_change_rows;
-use statements::{SETTINGS, Statements};
+use statements::{SETTINGS, Statements, USUAL_SETTINGS};
 
 /// Pages of one part at most: what is done again after a failure.
 const PART_PAGES_MAX: u64 = 8192;
@@ -129,9 +129,17 @@ pub fn show(
         }
     };
     let deleted = match work.statements_delete(merged.rows, committed)? {
-        Some(sql) => session
-            .execute(&sql)
-            .map_err(|error| failed_while(error, &format!("deleting from {}", target.name())))?,
+        Some(sql) => {
+            session.execute(USUAL_SETTINGS).map_err(failed)?;
+            // A crash of the server has emptied it, and every row would be missing in it.
+            let counted = session.query(&work.statements.count_all()).map_err(failed)?;
+            if counted.first().and_then(|row| row.number("rows")) != Some(merged.rows) {
+                return Err(work.not_merged(1));
+            }
+            session
+                .execute(&sql)
+                .map_err(|error| failed_while(error, &format!("deleting from {}", target.name())))?
+        }
         None => 0,
     };
     let staged: u64 = committed.iter().map(|piece| piece.rows).sum();

@@ -18,6 +18,11 @@ use crate::target::PostgresTable;
 pub const SETTINGS: &str = "SET LOCAL lock_timeout = 0; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; \
     SET LOCAL enable_seqscan = off; SET LOCAL random_page_cost = 1.1; SET LOCAL jit = off; ";
 
+/// The same as they were: what is deleted is not found by the index alone.
+pub const USUAL_SETTINGS: &str = "SET LOCAL enable_hashjoin TO DEFAULT; \
+    SET LOCAL enable_mergejoin TO DEFAULT; SET LOCAL enable_seqscan TO DEFAULT; \
+    SET LOCAL random_page_cost TO DEFAULT; SET LOCAL jit TO DEFAULT; ";
+
 /// How the rows of one table are merged.
 pub struct Statements<'a> {
     target: &'a PostgresTable,
@@ -213,6 +218,11 @@ impl<'a> Statements<'a> {
             self.target.alone(),
             self.ranked
         )
+    }
+
+    /// Counts the ranked rows.
+    pub fn count_all(&self) -> String {
+        format!("SELECT pg_catalog.count(*) AS rows FROM {}", self.ranked)
     }
 
     /// Refuses to delete what is missing where that can't be meant.
