@@ -31,8 +31,10 @@ def number(draw: Random, bits: int) -> str:
 
 
 def word(draw: Random) -> str:
-    """Short and long ones, many that begin alike."""
+    """Short and long ones, many that begin alike; by some, rows are stored out of line."""
     stem = draw.choice(("", "a", "carefully ", "carefully final ", "ä€", "x" * 130, "z" * 600))
+    if draw.random() < 0.05:
+        stem = "".join(f"{draw.getrandbits(32):08x}" for _ in range(80))
     return stem + "".join(draw.choice("ab 0") for _ in range(draw.randint(0, 20)))
 
 
