@@ -33,7 +33,10 @@ impl File {
         let mut files = Vec::new();
         for source in &table.sources {
             let found = found_in(source, store).ok()?;
-            let given = Some(source.clone()).filter(|source| source.starts_with("http"));
+            let is_url = |source: &String| {
+                source.starts_with("http") && found.len() == 1 && found[0].object.is_some()
+            };
+            let given = Some(source.clone()).filter(is_url);
             files.extend(found.into_iter().map(|source| {
                 let recorded = RecordedFile::of(&source);
                 Self { source, recorded, given: given.clone() }

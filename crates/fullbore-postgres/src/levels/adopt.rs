@@ -14,6 +14,8 @@ use crate::publish::replace::{grants, obstacles};
 
 /// How long a moment is looked for in which nobody uses the table.
 const IN_USE: Duration = Duration::from_secs(600);
+/// Of so many attempts, one waits for longer.
+const PATIENT: u32 = 10;
 
 /// What keeps the table `{oid}` from being partitioned by a column that its rows do not have. Unique indexes over its key
 /// alone, as `{is_over}` says, stay as they are, on the first partition.
@@ -164,12 +166,18 @@ pub fn adopt(
 /// Does something that needs the table alone, without having others wait behind it for long.
 fn locked(session: &mut Session, name: &QualifiedName, sql: &str) -> Result<()> {
     let until = Instant::now() + IN_USE;
+    let mut tries = 0;
     let done = insist(
         session,
         || Instant::now() > until,
         |session| {
+            tries += 1;
+            // Now and then long enough for the server to end an autovacuum that is in the way.
+            let patience =
+                if tries % PATIENT == 0 { "SET LOCAL lock_timeout = '3s'; " } else { "" };
             let what = format!("taking {name} over");
-            session.execute(sql).map(drop).map_err(|error| failed_while(error, &what))
+            let sql = format!("{patience}{sql}");
+            session.execute(&sql).map(drop).map_err(|error| failed_while(error, &what))
         },
     )?;
     if done.is_some() {

@@ -1,6 +1,6 @@
 //! Takes partitions away whose rows are all older than what is kept.
 
-use fullbore_pgwire::Session;
+use fullbore_pgwire::{QualifiedName, Session};
 use fullbore_read::error::Result;
 
 use super::batches::partitions;
@@ -17,17 +17,20 @@ pub fn check(session: &mut Session, table: &Table) -> Result<()> {
     }
     let parts = partitions(session, table)?.shown;
     let Some(before) = parts.iter().find(|part| part.newest_s == 0) else { return Ok(()) };
-    let leaf = shape::leaf(&table.name, before.first, before.last)?;
-    let found = session.query(&format!("SELECT EXISTS (SELECT FROM {leaf}) AS has_rows"));
+    check_rows(session, &shape::leaf(&table.name, before.first, before.last)?)
+}
+
+/// The same of a table that is to be taken over, with a key.
+pub fn check_rows(session: &mut Session, name: &QualifiedName) -> Result<()> {
+    let found = session.query(&format!("SELECT EXISTS (SELECT FROM {name}) AS has_rows"));
     match found.map_err(failed)?.first().is_some_and(|row| row.flag("has_rows")) {
         false => Ok(()),
         true => Err(refuse(
             format!(
-                "--keep: {} had rows before it was ingested into, which are never dropped: they would \
-                 take the place of newer ones that are",
-                table.shown()
+                "--keep: {name} had rows before it was ingested into, which are never dropped: they would \
+                 take the place of newer ones that are"
             ),
-            format!("omit --keep, or delete the rows of {leaf} first"),
+            format!("omit --keep, or delete the rows of {name} first"),
         )),
     }
 }
@@ -37,7 +40,8 @@ pub fn check(session: &mut Session, table: &Table) -> Result<()> {
 /// Partitions whose table is in use stay until the next time.
 pub fn expire(session: &mut Session, table: &Table, keep_s: u64) -> Result<Option<(u64, u64)>> {
     let name = &table.name;
-    let parts = partitions(session, table)?.shown;
+    let of = partitions(session, table)?;
+    let parts = &of.shown;
     let now = session
         .query("SELECT extract(epoch FROM clock_timestamp())::bigint AS now")
         .map_err(failed)?;
@@ -48,8 +52,10 @@ pub fn expire(session: &mut Session, table: &Table, keep_s: u64) -> Result<Optio
     let mut old: Vec<&Part> = parts.iter().filter(is_old).collect();
     if table.key.is_some() {
         // An older row of a key must not be there longer than a newer one.
-        let own = parts.iter().filter(|part| part.newest_s > 0);
-        old = own.take_while(is_old).collect();
+        let loading = of.loading.iter().min();
+        let is_next =
+            |part: &&Part| is_old(part) && loading.is_none_or(|first| part.first < *first);
+        old = parts.iter().filter(|part| part.newest_s > 0).take_while(is_next).collect();
     }
     for part in old {
         let leaf = shape::leaf(name, part.first, part.last)?;

@@ -18,8 +18,8 @@ use super::batches::partitions;
 use super::carry::{self, Way};
 use super::detached;
 use super::policy::{Part, Policy};
-use super::{Table, connect, insist, is_taken, shape};
-use crate::catalog;
+use super::{COLUMN, Table, connect, insist, is_taken, shape};
+use crate::catalog::{self, Relation};
 use crate::error::{failed, failed_while, refuse};
 use crate::ledger::locks;
 use crate::publish::hidden;
@@ -64,20 +64,9 @@ impl Merger {
         may_be_direct: bool,
     ) -> Result<Self> {
         let relation = catalog::relation(session, &table.name).map_err(failed)?;
-        let columns = relation.iter().flat_map(|relation| &relation.columns);
-        let names: Vec<&str> = columns.map(|column| column.name.as_str()).collect();
-        let mut sql = Vec::new();
-        for (column, descends) in order {
-            if !names.contains(&column.as_str()) {
-                return Err(refuse(
-                    format!("--order-by: {} has no column {column:?}", table.shown()),
-                    "name columns of the table: --order-by COLUMN, or --order-by \"COLUMN desc\"",
-                ));
-            }
-            let way = if *descends { " DESC" } else { "" };
-            sql.push(format!("{}{way}", quote_identifier(column).map_err(failed)?));
-        }
-        Ok(Self { options: options.clone(), table: table.clone(), order: sql, may_be_direct })
+        let order =
+            relation.map_or_else(|| Ok(Vec::new()), |relation| in_order(&relation, order))?;
+        Ok(Self { options: options.clone(), table: table.clone(), order, may_be_direct })
     }
 
     /// Merges the neighbours that are due, by a session of [`connect`], unless it is told to stop before they are exchanged.
@@ -292,6 +281,28 @@ impl Merger {
         })?;
         Ok(done.is_some())
     }
+}
+
+/// What rows are put in order by, as SQL; refused where rows of the table do not have such columns as they are merged.
+pub fn in_order(relation: &Relation, order: &[(String, bool)]) -> Result<Vec<String>> {
+    let mut sql = Vec::new();
+    for (column, descends) in order {
+        let is_it = |known: &catalog::Column| {
+            known.name == *column && !known.is_generated && *column != COLUMN
+        };
+        if !relation.columns.iter().any(is_it) {
+            return Err(refuse(
+                format!(
+                    "--order-by: {} has no column {column:?} with values of its own",
+                    relation.name
+                ),
+                "name columns of the table: --order-by COLUMN, or --order-by \"COLUMN desc\"",
+            ));
+        }
+        let way = if *descends { " DESC" } else { "" };
+        sql.push(format!("{}{way}", quote_identifier(column).map_err(failed)?));
+    }
+    Ok(sql)
 }
 
 /// The first and the last number of neighbours.

@@ -240,7 +240,7 @@ fn leaves(keeper: &mut Session, oid: u32, told: &str) -> Result<Vec<Leaf>> {
         if row.text("relkind") != "r" {
             return Err(refuse(
                 format!("{told}: {} is no table with pages of its own", row.text("name")),
-                "divide its rows by a key: &key=COLUMN",
+                "read it by one session, as a query: --query \"SELECT * FROM TABLE\" without ?table=",
             ));
         }
         let first = leaves.last().map_or(0, |leaf| leaf.first + leaf.pages);

@@ -100,9 +100,8 @@ fn check_is_the_same(query: &str, explained: &str, told: &str) -> Result<()> {
 
 /// What in a plan decides by chance which rows there are. The server reads a minimum by a LIMIT of its own.
 fn node_that_chooses(plan: &serde_json::Value) -> Option<&'static str> {
-    let is_query_of_its_own =
-        plan["Subplan Name"].as_str().is_some_and(|name| name.starts_with("CTE "));
-    let is_own = plan["Parent Relationship"] == "InitPlan" && !is_query_of_its_own;
+    let is_own = plan["Parent Relationship"] == "InitPlan"
+        && plan["Plans"][0]["Index Cond"].as_str().is_some_and(|cond| cond.contains("IS NOT NULL"));
     match plan["Node Type"].as_str()? {
         "Limit" if !is_own => return Some("LIMIT"),
         "Sample Scan" => return Some("TABLESAMPLE"),

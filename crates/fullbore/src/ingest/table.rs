@@ -5,12 +5,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use fullbore_load::job::Job;
 use fullbore_pgwire::{ConnectionOptions, QualifiedName, Session};
 use fullbore_postgres::ledger::SCHEMA_DEFAULT;
+use fullbore_postgres::levels::expire::check_rows;
+use fullbore_postgres::levels::merge::in_order;
 use fullbore_postgres::levels::{Found, Table, adopt, connect, find};
 use fullbore_read::error::{Error, Result};
 
 use super::watch::Watch;
 use super::{Ingest, wait};
 use crate::load::{Audience, LoadOptions, creation};
+use crate::ordered::sort_keys;
 
 /// Finds the table. Where it is to be made, a first file is waited for, whose columns it gets; `None` where none comes.
 pub fn open(
@@ -35,6 +38,11 @@ pub fn open(
     match found {
         Found::Levels(table) => Ok(Some(table)),
         Found::Other(relation) if asked.adopt || is_made => {
+            // Before it is another table.
+            in_order(&relation, &order(asked)?)?;
+            if asked.keep.is_some() && !asked.key.is_empty() {
+                check_rows(&mut session, &relation.name)?;
+            }
             adopt::adopt(&mut session, &relation, &asked.key, ledger).map(Some)
         }
         Found::Other(relation) => Err(Error::usage_with_hint(
@@ -46,6 +54,12 @@ pub fn open(
             Err(Error::usage_with_hint(format!("{name} does not exist"), "create it with --create"))
         }
     }
+}
+
+/// The columns that merged rows are in order of, and whether from the last to the first.
+pub fn order(asked: &Ingest) -> Result<Vec<(String, bool)>> {
+    let keys = sort_keys(&asked.order_by)?;
+    Ok(keys.into_iter().map(|key| (key.column, key.descends)).collect())
 }
 
 fn name_of(job: &Job) -> Result<QualifiedName> {

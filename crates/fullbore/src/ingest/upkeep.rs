@@ -13,8 +13,8 @@ use fullbore_postgres::levels::{Table, connect};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_record::terms::Method;
 
+use super::table::order;
 use super::{Duty, Ingest, MERGES, PRESSED, Progress, wait};
-use crate::ordered::sort_keys;
 
 /// How often the partitions are looked at.
 const LOOK: Duration = Duration::from_millis(500);
@@ -47,10 +47,8 @@ impl<'a> Upkeep<'a> {
         table: &'a Table,
     ) -> Result<Self> {
         let may_be_direct = asked.job.method != Method::Copy;
-        let order = sort_keys(&asked.order_by)?;
-        let order: Vec<_> = order.into_iter().map(|key| (key.column, key.descends)).collect();
         let mut session = connect(connection)?;
-        let merger = Merger::new(&mut session, connection, table, &order, may_be_direct)?;
+        let merger = Merger::new(&mut session, connection, table, &order(asked)?, may_be_direct)?;
         if asked.keep.is_some() {
             check(&mut session, table)?;
         }
@@ -76,10 +74,14 @@ impl<'a> Upkeep<'a> {
                 Ok(true) => continue,
                 Ok(false) if is_last => return,
                 Ok(false) => {
-                    progress.rests(Duty::Merging);
+                    if self.in_vain.load(Ordering::Relaxed) == 0 {
+                        progress.rests(Duty::Merging);
+                    }
                     wait(LOOK, ended);
                 }
                 Err(error) => {
+                    // Until a merge is done, or none is due.
+                    self.in_vain.fetch_max(1, Ordering::Relaxed);
                     progress.trouble(Duty::Merging, &error);
                     session = None;
                     if is_last {
@@ -138,7 +140,7 @@ impl<'a> Upkeep<'a> {
                 self.table.shown()
             ),
             hint: Some(
-                "updates, deletes and long transactions on the table keep its merges from being shown".into(),
+                "updates, deletes and long transactions on the table prevent merges from ending".into(),
             ),
             kind: DestinationFailure::Locked,
         }
@@ -173,6 +175,7 @@ impl<'a> Upkeep<'a> {
         }
         // What seems to be merged may be left of somebody who is gone.
         if of.merging.is_empty() && self.asked.policy.next(&of).is_none() {
+            self.in_vain.store(0, Ordering::Relaxed);
             return Ok(false);
         }
         let began = Instant::now();
