@@ -140,7 +140,8 @@ impl<'a> Upkeep<'a> {
                 self.table.shown()
             ),
             hint: Some(
-                "updates, deletes and long transactions on the table prevent merges from ending".into(),
+                "updates, deletes and long transactions on the table prevent merges from ending"
+                    .into(),
             ),
             kind: DestinationFailure::Locked,
         }
