@@ -21,7 +21,9 @@
 #include "tcop/cmdtag.h"
 #include "tcop/dest.h"
 #include "tcop/utility.h"
+#include "utils/acl.h"
 #include "utils/inval.h"
+#include "utils/lsyscache.h"
 
 PG_MODULE_MAGIC;
 
@@ -53,6 +55,13 @@ fb_check_may_load(void)
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("permission denied for direct loads"),
 				 errhint("Ask a superuser to grant EXECUTE on fullbore.descriptor(regclass).")));
+}
+
+void
+fb_check_owner(Oid table)
+{
+	if (!FbOwnsRelation(table))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(table));
 }
 
 static void

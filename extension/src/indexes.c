@@ -24,7 +24,6 @@
 #include "commands/tablecmds.h"
 #include "fmgr.h"
 #include "miscadmin.h"
-#include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -482,14 +481,6 @@ fullbore_fills(PG_FUNCTION_ARGS)
 	PG_RETURN_TEXT_P(answer);
 }
 
-/* Before it is locked: a lock is in the way of others. */
-static void
-check_owner(Oid table)
-{
-	if (!FbOwnsRelation(table))
-		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(table));
-}
-
 /*
  * Builds the indexes of a table from the keys of this transaction's loads. Returns those that are invalid, since
  * their keys are not unique.
@@ -504,7 +495,7 @@ fullbore_finish(PG_FUNCTION_ARGS)
 
 	fb_check_may_load();
 	fb_writers_refuse_nested("fullbore.finish()");
-	check_owner(table);
+	fb_check_owner(table);
 	rel = table_open(table, RowExclusiveLock);
 	CheckTableNotInUse(rel, "fullbore.finish()");
 	indexes = find(rel);

@@ -29,6 +29,9 @@ extern FbOptions fb_read_options(const CopyStmt *statement);
 /* Errors where the user may not load directly in this database. */
 extern void fb_check_may_load(void);
 
+/* Before a table is locked: a lock is in the way of others. */
+extern void fb_check_owner(Oid table);
+
 /* The rows taken. */
 extern uint64 fb_load(const CopyStmt *statement, const FbOptions *options);
 extern uint64 fb_adopt(Oid into, Oid from);

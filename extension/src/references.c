@@ -363,8 +363,7 @@ fullbore_validate(PG_FUNCTION_ARGS)
 	Snapshot	snapshot;
 
 	fb_check_may_load();
-	if (!FbOwnsRelation(table))
-		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(table));
+	fb_check_owner(table);
 	/* As VALIDATE CONSTRAINT: writers go on, and are checked by the constraint already. */
 	rel = table_open(table, ShareUpdateExclusiveLock);
 	catalog = table_open(ConstraintRelationId, RowExclusiveLock);

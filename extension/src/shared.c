@@ -266,8 +266,7 @@ fullbore_shared(PG_FUNCTION_ARGS)
 
 	fb_check_may_load();
 	table = IndexGetRelation(oid, false);
-	if (!FbOwnsRelation(table))
-		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(table));
+	fb_check_owner(table);
 	/* Nobody writes meanwhile. */
 	walk.rel = table_open(table, ShareLock);
 	walk.index = index_open(oid, AccessShareLock);

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from database_places import DRIVERS, MariaDb
 from embedded import Server
+from ingests import clean
 
 # Without it, on Python 3.10, Arrow data is not tested.
 HAS_ARROW = importlib.util.find_spec("pyarrow") is not None
@@ -60,3 +61,17 @@ def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs are kept in a folder of the test's own, which is the current one."""
     monkeypatch.setenv("FULLBORE_HOME", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Where files to ingest appear."""
+    made = tmp_path / "incoming"
+    made.mkdir()
+    return made
+
+
+@pytest.fixture
+def table(server: Server) -> Server:
+    """A server without the table that is ingested into."""
+    return clean(server)

@@ -13,15 +13,9 @@ from pathlib import Path
 
 import pytest
 from embedded import Server
-from ingests import NOTE, ROWS, clean, command, events, expected, held, ingest, made, running, until
+from ingests import NOTE, ROWS, command, events, expected, held, ingest, made, running, until
 
 pytestmark = pytest.mark.usefixtures("own_state")
-
-
-@pytest.fixture
-def table(server: Server) -> Server:
-    """A server without the table."""
-    return clean(server)
 
 
 def lines(first: int, count: int) -> str:

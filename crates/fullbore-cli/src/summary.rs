@@ -3,7 +3,7 @@
 use fullbore::destinations::is_database;
 use fullbore::json_summary::{counts_of, no_ledger, rate};
 use fullbore_load::plan::Plan;
-use fullbore_load::run::Outcome;
+use fullbore_load::run::{Outcome, Tuned};
 use fullbore_parse::Counts;
 use fullbore_record::diagnose::Limit;
 use fullbore_record::terms::Verify;
@@ -88,11 +88,12 @@ pub struct About<'a> {
 
 impl<'a> About<'a> {
     pub fn of(plan: &'a Plan, outcome: &Outcome) -> Self {
+        let (streams, parsers) = Tuned::or_planned(outcome.tuned, plan);
         Self {
             run_id: &plan.run_id,
             destination: &plan.destination,
-            streams: outcome.tuned.map_or(plan.begins_with(), |tuned| tuned.streams),
-            parsers: outcome.tuned.map_or(plan.parsers, |tuned| tuned.parsers),
+            streams,
+            parsers,
             // Of other databases none is measured.
             has_ceiling: plan.ceilings.is_some() || is_database(Some(&plan.destination)),
             rounded: plan.tables.iter().map(|table| table.rounded.as_slice()).collect(),

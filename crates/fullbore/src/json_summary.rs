@@ -1,7 +1,7 @@
 //! The result of a load as one JSON object: what `--json` prints, and what Python returns.
 
 use fullbore_load::plan::{Continuity, Plan};
-use fullbore_load::run::Outcome;
+use fullbore_load::run::{Outcome, Tuned};
 use fullbore_parse::Counts;
 use fullbore_record::Verified;
 use fullbore_record::ceilings::Achieved;
@@ -99,11 +99,12 @@ pub struct About<'a> {
 
 impl<'a> JsonSummary<'a> {
     pub fn of(plan: &'a Plan, outcome: &'a Outcome, error: Option<String>) -> Self {
+        let (streams, parsers) = Tuned::or_planned(outcome.tuned, plan);
         let about = About {
             run_id: &plan.run_id,
             method: plan_view::method_of(plan),
-            streams: outcome.tuned.map_or(plan.begins_with(), |tuned| tuned.streams),
-            parsers: outcome.tuned.map_or(plan.parsers, |tuned| tuned.parsers),
+            streams,
+            parsers,
             destination: &plan.destination,
             no_ledger: no_ledger(plan),
             part: plan.continuity.part.as_ref().map(|part| part.spec.to_string()),

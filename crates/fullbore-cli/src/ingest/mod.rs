@@ -82,28 +82,13 @@ fn is_refusal(error: &Error) -> bool {
 fn asked(args: &IngestArgs) -> Result<Ingest> {
     let load = &args.load;
     let publish = load.publish.is_some_and(|publish| publish != Publish::Append);
-    refuse_given(
-        &[
-            (publish, "--publish"),
-            (load.atomic, "--atomic"),
-            (load.resume, "--resume"),
-            (load.if_loaded.is_some(), "--if-loaded"),
-            (load.no_ledger, "--no-ledger"),
-            (load.part.is_some(), "--part"),
-            (load.on.is_some(), "--on"),
-            (load.dry_run, "--dry-run"),
-            (load.live.is_some(), "--live"),
-            (load.query.is_some(), "--query"),
-            (!load.control.is_empty(), "--control"),
-            (load.partition_by.is_some(), "--partition-by"),
-            (load.on_conflict.is_some(), "--on-conflict"),
-            (load.delete_missing, "--delete-missing"),
-            (load.sort_memory.is_some(), "--sort-memory"),
-            (load.sort_dir.is_some(), "--sort-dir"),
-        ],
-        "is not for batches without end",
-        "use fullbore load",
-    )?;
+    let given = [
+        (publish, "--publish"),
+        (load.resume, "--resume"),
+        (load.dry_run, "--dry-run"),
+        (load.live.is_some(), "--live"),
+    ];
+    refuse_given(&given, WITHOUT_END, INSTEAD)?;
     // Each batch is merged by its key within itself.
     let publish = if load.key.is_empty() { None } else { Some(Publish::Upsert) };
     let mut job = job_of(&LoadArgs { publish, ..load.clone() })?;
@@ -155,26 +140,30 @@ fn asked(args: &IngestArgs) -> Result<Ingest> {
     })
 }
 
-/// What a job file may ask for, and batches without end do not have.
+/// Why an option is refused, and what there is instead.
+const WITHOUT_END: &str = "is not for batches without end";
+const INSTEAD: &str = "use `fullbore load`, or ";
+
+/// What a job may ask for, and batches without end do not have.
 fn check_job(job: &Job) -> Result<()> {
     let table = &job.tables[0];
     let publishes = table.publish != Publish::Append && table.key.is_empty();
     let given = [
-        (publishes, "publish"),
-        (table.atomic, "atomic"),
-        (table.query.is_some(), "query"),
-        (!table.control.is_empty(), "control"),
-        (table.partition_by.is_some(), "partition_by"),
-        (table.on_conflict.is_some(), "on_conflict"),
-        (table.delete_missing, "delete_missing"),
-        (job.if_loaded.is_some(), "if_loaded"),
-        (job.no_ledger, "no_ledger"),
-        (job.part.is_some(), "part"),
-        (job.on.is_some(), "on"),
-        (job.sort_memory.is_some(), "sort_memory"),
-        (job.sort_dir.is_some(), "sort_dir"),
+        (publishes, "--publish"),
+        (table.atomic, "--atomic"),
+        (table.query.is_some(), "--query"),
+        (!table.control.is_empty(), "--control"),
+        (table.partition_by.is_some(), "--partition-by"),
+        (table.on_conflict.is_some(), "--on-conflict"),
+        (table.delete_missing, "--delete-missing"),
+        (job.if_loaded.is_some(), "--if-loaded"),
+        (job.no_ledger, "--no-ledger"),
+        (job.part.is_some(), "--part"),
+        (job.on.is_some(), "--on"),
+        (job.sort_memory.is_some(), "--sort-memory"),
+        (job.sort_dir.is_some(), "--sort-dir"),
     ];
-    refuse_given(&given, "is not for batches without end", "use fullbore load, or ")
+    refuse_given(&given, WITHOUT_END, INSTEAD)
 }
 
 /// Tells people at a terminal, or programs line by line.

@@ -1,7 +1,7 @@
 //! Looks at a table's sources: which files there are, and how they are written.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow_schema::DataType;
@@ -257,9 +257,9 @@ fn look_at_text(job: &TableJob, mut files: Vec<SourceFile>) -> Result<Sources> {
     let mut outlines: Vec<Option<Outline>> = Vec::new();
     let mut samples = Vec::new();
     let mut not_utf8 = None;
-    // The file whose comment sign counts for all.
-    let mut commented: Option<PathBuf> = None;
-    let paths: Vec<PathBuf> = files.iter().map(|file| file.path.clone()).collect();
+    // The file whose comment sign counts for all; one with records that begin so, and that one.
+    let mut commented: Option<usize> = None;
+    let mut unlike: Option<(usize, usize)> = None;
     let count = files.len();
     let every = count.div_ceil(SAMPLED_FILES_MAX).max(1);
     for (number, file) in files.iter_mut().enumerate() {
@@ -289,10 +289,11 @@ fn look_at_text(job: &TableJob, mut files: Vec<SourceFile>) -> Result<Sources> {
             outlines.push(Some(Outline::of_nothing(sampled.bom_bytes)));
             continue;
         };
-        if let Some(by) = &commented
+        if let Some(by) = commented
             && outline::has_tags(&sampled, known, file.size, given)
         {
-            return Err(not_alike(&file.path, by));
+            unlike = Some((number, by));
+            break;
         }
         let mut found = outline(&mut sampled, known, file.size, given);
         if !found.is_complete && !sampled.is_whole && !is_kept {
@@ -305,16 +306,20 @@ fn look_at_text(job: &TableJob, mut files: Vec<SourceFile>) -> Result<Sources> {
         if known.comment.is_none() && found.comment.is_some() {
             known.comment = found.comment;
             let tagged = |outline: &Option<Outline>| outline.as_ref().is_some_and(|o| o.has_tags);
-            if let Some(tagged) = outlines.iter().position(tagged) {
-                return Err(not_alike(&paths[tagged], &file.path));
+            unlike = outlines.iter().position(tagged).map(|tagged| (tagged, number));
+            if unlike.is_some() {
+                break;
             }
-            commented = Some(file.path.clone());
+            commented = Some(number);
         }
         outlines.push(Some(found));
         if is_kept {
             sampled.file = number;
             samples.push(sampled.with_last_line_ended());
         }
+    }
+    if let Some((tagged, commented)) = unlike {
+        return Err(not_alike(&files[tagged].path, &files[commented].path));
     }
     let dialect = match dialect {
         Some(dialect) => dialect,

@@ -47,9 +47,10 @@ pub fn weigh(plan: &Plan, outcome: &mut Outcome) {
 /// What advice must know of a run.
 fn in_use(plan: &Plan, seen: &Seen, tuned: Option<Tuned>) -> InUse {
     let main = plan.tables.iter().max_by_key(|table| table.bytes);
+    let (streams, parsers) = Tuned::or_planned(tuned, plan);
     InUse {
-        streams: tuned.map_or(plan.begins_with(), |tuned| tuned.streams),
-        parsers: tuned.map_or(plan.parsers, |tuned| tuned.parsers),
+        streams,
+        parsers,
         cores: std::thread::available_parallelism().map_or(1, usize::from),
         method: main.map_or(Method::Copy, |table| table.method),
         publish: main.map_or(Publish::Append, |table| table.publish),

@@ -116,7 +116,12 @@ pub fn lock_job(session: &mut Session, job: &str) -> Result<()> {
 
 /// The same without waiting; whether it was had.
 pub fn try_lock_job(session: &mut Session, job: &str) -> Result<bool> {
-    let sql = format!("SELECT pg_try_advisory_lock({}) AS taken", key("job", job));
+    try_lock(session, key("job", job))
+}
+
+/// Takes a lock, if nobody has it; whether it was had.
+pub fn try_lock(session: &mut Session, key: i64) -> Result<bool> {
+    let sql = format!("SELECT pg_try_advisory_lock({key}) AS taken");
     Ok(rows(session, &sql).map_err(failed)?.first().is_some_and(|row| row.flag("taken")))
 }
 

@@ -9,6 +9,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use fullbore_load::sorted::SortKey;
 use fullbore_pgwire::{
     CancelHandle, ConnectionOptions, QualifiedName, Session, quote_identifier, quote_literal,
 };
@@ -54,13 +55,13 @@ pub struct Merger {
 }
 
 impl Merger {
-    /// `order`: the columns by which rows of a merged partition are put in order, and whether from the last to the first;
-    /// `may_be_direct`: by the server's extension, where it is there.
+    /// `order`: what rows of a merged partition are put in order by; `may_be_direct`: by the server's extension, where it
+    /// is there.
     pub fn new(
         session: &mut Session,
         options: &ConnectionOptions,
         table: &Table,
-        order: &[(String, bool)],
+        order: &[SortKey],
         may_be_direct: bool,
     ) -> Result<Self> {
         let relation = catalog::relation(session, &table.name).map_err(failed)?;
@@ -284,9 +285,9 @@ impl Merger {
 }
 
 /// What rows are put in order by, as SQL; refused where rows of the table do not have such columns as they are merged.
-pub fn in_order(relation: &Relation, order: &[(String, bool)]) -> Result<Vec<String>> {
+pub fn in_order(relation: &Relation, order: &[SortKey]) -> Result<Vec<String>> {
     let mut sql = Vec::new();
-    for (column, descends) in order {
+    for SortKey { column, descends } in order {
         let is_it = |known: &catalog::Column| {
             known.name == *column && !known.is_generated && *column != COLUMN
         };

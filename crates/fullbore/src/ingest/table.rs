@@ -39,7 +39,7 @@ pub fn open(
         Found::Levels(table) => Ok(Some(table)),
         Found::Other(relation) if asked.adopt || is_made => {
             // Before it is another table.
-            in_order(&relation, &order(asked)?)?;
+            in_order(&relation, &sort_keys(&asked.order_by)?)?;
             if asked.keep.is_some() && !asked.key.is_empty() {
                 check_rows(&mut session, &relation.name)?;
             }
@@ -54,12 +54,6 @@ pub fn open(
             Err(Error::usage_with_hint(format!("{name} does not exist"), "create it with --create"))
         }
     }
-}
-
-/// The columns that merged rows are in order of, and whether from the last to the first.
-pub fn order(asked: &Ingest) -> Result<Vec<(String, bool)>> {
-    let keys = sort_keys(&asked.order_by)?;
-    Ok(keys.into_iter().map(|key| (key.column, key.descends)).collect())
 }
 
 fn name_of(job: &Job) -> Result<QualifiedName> {

@@ -13,8 +13,8 @@ use fullbore_postgres::levels::{Table, connect};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_record::terms::Method;
 
-use super::table::order;
 use super::{Duty, Ingest, MERGES, PRESSED, Progress, wait};
+use crate::ordered::sort_keys;
 
 /// How often the partitions are looked at.
 const LOOK: Duration = Duration::from_millis(500);
@@ -48,7 +48,8 @@ impl<'a> Upkeep<'a> {
     ) -> Result<Self> {
         let may_be_direct = asked.job.method != Method::Copy;
         let mut session = connect(connection)?;
-        let merger = Merger::new(&mut session, connection, table, &order(asked)?, may_be_direct)?;
+        let order = sort_keys(&asked.order_by)?;
+        let merger = Merger::new(&mut session, connection, table, &order, may_be_direct)?;
         if asked.keep.is_some() {
             check(&mut session, table)?;
         }

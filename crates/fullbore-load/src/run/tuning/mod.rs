@@ -44,6 +44,13 @@ pub struct Tuned {
     pub is_settled: bool,
 }
 
+impl Tuned {
+    /// The streams and the parsers that a run of a plan has used.
+    pub fn or_planned(tuned: Option<Self>, plan: &Plan) -> (usize, usize) {
+        tuned.map_or((plan.begins_with(), plan.parsers), |tuned| (tuned.streams, tuned.parsers))
+    }
+}
+
 /// Finds the number of streams, over all rounds of a run.
 pub struct Tuner {
     tuning: Tuning,

@@ -266,8 +266,7 @@ impl Work<'_> {
         let key = locks::key("merge into", &self.target.name().to_string());
         let mut has_told = false;
         loop {
-            let taken = session.query(&format!("SELECT pg_try_advisory_lock({key}) AS taken"));
-            if taken.map_err(failed)?.first().is_some_and(|row| row.flag("taken")) {
+            if locks::try_lock(session, key)? {
                 return Ok(());
             }
             if !std::mem::replace(&mut has_told, true) {
