@@ -15,6 +15,8 @@
 #include "executor/executor.h"
 #include "parser/parse_relation.h"
 #include "pgstat.h"
+#include "storage/bufmgr.h"
+#include "storage/fd.h"
 #include "storage/proc.h"
 #include "storage/smgr.h"
 #include "utils/acl.h"
@@ -56,6 +58,19 @@ FbSmgr(Relation rel)
 	return rel->rd_smgr;
 }
 #endif
+
+/* 17 takes several blocks at a time. */
+static inline void
+FbPrefetch(Relation rel, BlockNumber first, int count)
+{
+#if PG_VERSION_NUM >= 170000
+	if ((io_direct_flags & IO_DIRECT_DATA) == 0)
+		smgrprefetch(FbSmgr(rel), MAIN_FORKNUM, first, count);
+#else
+	for (int at = 0; at < count; at++)
+		PrefetchBuffer(rel, MAIN_FORKNUM, first + at);
+#endif
+}
 
 /* 16 checks privileges on any object by one function. */
 #if PG_VERSION_NUM >= 160000

@@ -5,6 +5,9 @@
  * are not. Equal keys stand side by side in it, so one pass over its leaves finds their rows; once none of
  * them share a key any more, the index is valid. It holds rows that were deleted since, as any index may.
  *
+ * What is written to the table afterwards is held against the index, so that no other rows come to share a key:
+ * a transaction that asks again is told by the rows that the pass found.
+ *
  * An invalid index of other origin may lack rows, and must never become valid so. Ours are marked in a way in
  * which the server leaves none: invalid, and yet to be used by later transactions only (indcheckxmin, which
  * CREATE INDEX CONCURRENTLY never sets).
@@ -36,21 +39,36 @@
 PG_FUNCTION_INFO_V1(fullbore_shared);
 
 /* Pages that are asked for before they are needed: a direct load leaves none in memory. */
-#define FB_AHEAD 128
+#define FB_AHEAD 1024
 
-/* Rows of equal keys stand one behind the other. */
+/* So many of them at a time, where they follow each other: it is reads that a virtual disk counts. */
+#define FB_AHEAD_STEP 16
+
+/* Rows of equal keys, one behind the other, as an index held them once it was filled. */
+typedef struct Equals
+{
+	Oid			index;
+	FbLocator	locator;
+	int			count;
+	ItemPointer rows;
+	bool	   *is_first;		/* of its key, for each of them */
+	MemoryContextCallback ends;
+	struct Equals *next;
+} Equals;
+
+/* Found by this transaction, or by subtransactions of it that were not rolled back. */
+static Equals *found = NULL;
+
 typedef struct Walk
 {
-	Relation	rel;
 	Relation	index;
 	BTScanInsert key;
 	bool		nulls_differ;
 	IndexTuple	last;			/* of the rows at hand; NULL: none */
 	int			first;			/* of the rows that share its key */
-	int			count;
 	int			room;
-	ItemPointer rows;
-	bool	   *is_first;		/* of its key, for each of them */
+	Equals	   *equals;
+	BufferAccessStrategy strategy;
 } Walk;
 
 static void
@@ -71,9 +89,24 @@ set_valid(Relation rel, Oid index, bool is_valid)
 	CacheInvalidateRelcache(rel);
 }
 
+/* Its memory is given back. */
+static void
+forget(void *argument)
+{
+	for (Equals **at = &found; *at != NULL; at = &(*at)->next)
+		if (*at == argument)
+		{
+			*at = (*at)->next;
+			break;
+		}
+}
+
 void
 fb_shared_mark(Relation rel, Oid index)
 {
+	for (Equals *equals = found; equals != NULL; equals = equals->next)
+		if (equals->index == index)
+			equals->index = InvalidOid;
 	set_valid(rel, index, false);
 }
 
@@ -99,10 +132,19 @@ is_same_key(const Walk *walk, IndexTuple one, IndexTuple other)
 	TupleDesc	description = RelationGetDescr(walk->index);
 	Size		end = key_end(one);
 
-	if (IndexTupleHasNulls(one) == IndexTupleHasNulls(other) && end == key_end(other)
-		&& memcmp((char *) one + sizeof *one, (char *) other + sizeof *other,
-				  end - sizeof *one) == 0)
-		return true;
+	if (IndexTupleHasNulls(one) == IndexTupleHasNulls(other) && end == key_end(other))
+	{
+		const uint64 *its = (const uint64 *) ((char *) one + sizeof *one);
+		const uint64 *others = (const uint64 *) ((char *) other + sizeof *other);
+		Size		words = (end - sizeof *one) / sizeof *its;
+		Size		at = 0;
+
+		/* Tuples and the keys in them end at whole words. */
+		while (at < words && its[at] == others[at])
+			at++;
+		if (at == words)
+			return true;
+	}
 	/* Equal values of these types are stored alike, unless one of them is compressed. */
 	if (walk->key->allequalimage && !IndexTupleHasVarwidths(one))
 		return false;
@@ -128,12 +170,13 @@ static void
 end_rows(Walk *walk)
 {
 	int			keys = IndexRelationGetNumberOfKeyAttributes(walk->index);
+	Equals	   *equals = walk->equals;
 
-	if (walk->count - walk->first > 1
+	if (equals->count - walk->first > 1
 		&& !(walk->nulls_differ && fb_keys_is_null(walk->last, keys)))
-		walk->first = walk->count;
+		walk->first = equals->count;
 	else
-		walk->count = walk->first;
+		equals->count = walk->first;
 }
 
 static void
@@ -141,55 +184,57 @@ take_item(Walk *walk, IndexTuple tuple)
 {
 	int			rows = BTreeTupleIsPosting(tuple) ? BTreeTupleGetNPosting(tuple) : 1;
 	ItemPointer row = BTreeTupleIsPosting(tuple) ? BTreeTupleGetPosting(tuple) : &tuple->t_tid;
+	Equals	   *equals = walk->equals;
 
 	if (walk->last != NULL && !is_same_key(walk, walk->last, tuple))
 		end_rows(walk);
 	walk->last = tuple;
-	if (walk->count + rows > walk->room)
+	if (equals->count + rows > walk->room)
 	{
-		walk->room = 2 * (walk->count + rows);
-		walk->rows = repalloc_huge(walk->rows, walk->room * sizeof(ItemPointerData));
-		walk->is_first = repalloc_huge(walk->is_first, walk->room * sizeof(bool));
+		walk->room = 2 * (equals->count + rows);
+		equals->rows = repalloc_huge(equals->rows, walk->room * sizeof(ItemPointerData));
+		equals->is_first = repalloc_huge(equals->is_first, walk->room * sizeof(bool));
 	}
-	for (int at = 0; at < rows; at++, walk->count++)
+	for (int at = 0; at < rows; at++, equals->count++)
 	{
-		walk->rows[walk->count] = row[at];
-		walk->is_first[walk->count] = walk->count == walk->first;
+		equals->rows[equals->count] = row[at];
+		equals->is_first[equals->count] = equals->count == walk->first;
 	}
 }
 
-/* Takes away what is not there any more, and what shares its key with nothing that is. */
-static void
-keep_alive(Walk *walk)
+/* Of these, the rows that are still there and share their key with another one that is; how many. */
+static int
+alive_of(const Equals *equals, Relation rel, ItemPointer alive)
 {
 	int			kept = 0;
 	int			first = 0;
 
-	for (int at = 0; at < Min(FB_AHEAD, walk->count); at++)
-		PrefetchBuffer(walk->rel, MAIN_FORKNUM, ItemPointerGetBlockNumber(&walk->rows[at]));
-	for (int at = 0; at < walk->count; at++)
+	for (int at = 0; at < Min(FB_AHEAD, equals->count); at++)
+		PrefetchBuffer(rel, MAIN_FORKNUM, ItemPointerGetBlockNumber(&equals->rows[at]));
+	for (int at = 0; at < equals->count; at++)
 	{
-		ItemPointerData row = walk->rows[at];
+		ItemPointerData row = equals->rows[at];
 
 		CHECK_FOR_INTERRUPTS();
-		if (at + FB_AHEAD < walk->count)
-			PrefetchBuffer(walk->rel, MAIN_FORKNUM,
-						   ItemPointerGetBlockNumber(&walk->rows[at + FB_AHEAD]));
-		if (walk->is_first[at])
+		if (at + FB_AHEAD < equals->count)
+			PrefetchBuffer(rel, MAIN_FORKNUM,
+						   ItemPointerGetBlockNumber(&equals->rows[at + FB_AHEAD]));
+		if (equals->is_first[at])
 		{
 			kept = kept - first > 1 ? kept : first;
 			first = kept;
 		}
-		if (table_index_fetch_tuple_check(walk->rel, &row, SnapshotSelf, NULL))
-			walk->rows[kept++] = row;
+		if (table_index_fetch_tuple_check(rel, &row, SnapshotSelf, NULL))
+			alive[kept++] = row;
 	}
-	walk->count = kept - first > 1 ? kept : first;
+	return kept - first > 1 ? kept : first;
 }
 
 static void
 copy_page(const Walk *walk, BlockNumber block, Page page)
 {
-	Buffer		buffer = ReadBuffer(walk->index, block);
+	Buffer		buffer = ReadBufferExtended(walk->index, MAIN_FORKNUM, block, RBM_NORMAL,
+											walk->strategy);
 
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
 	memcpy(page, BufferGetPage(buffer), BLCKSZ);
@@ -237,8 +282,8 @@ walk_leaves(Walk *walk)
 
 		CHECK_FOR_INTERRUPTS();
 		/* Leaves that were filled follow each other. */
-		for (; ahead < Min(blocks, block + FB_AHEAD); ahead++)
-			PrefetchBuffer(walk->index, MAIN_FORKNUM, ahead);
+		for (; ahead < Min(blocks, block + FB_AHEAD); ahead += FB_AHEAD_STEP)
+			FbPrefetch(walk->index, ahead, Min(FB_AHEAD_STEP, blocks - ahead));
 		copy_page(walk, block, page);
 		opaque = FbOpaque(page);
 		last = P_IGNORE(opaque) ? 0 : PageGetMaxOffsetNumber(page);
@@ -252,6 +297,37 @@ walk_leaves(Walk *walk)
 	end_rows(walk);
 }
 
+static const Equals *
+equals_of(Relation index)
+{
+	FbLocator	locator = FbRelationLocator(index);
+	Walk		walk = {.index = index,.room = 64};
+	Equals	   *equals;
+
+	for (equals = found; equals != NULL; equals = equals->next)
+		if (equals->index == RelationGetRelid(index) && FbLocatorEquals(equals->locator, locator))
+			return equals;
+	walk.key = _bt_mkscankey(index, NULL);
+	walk.key->allequalimage = _bt_allequalimage(index, false);
+	walk.nulls_differ = FbNullsAreDistinct(index);
+	/* As long as the lock, without which VACUUM may make room for other rows in places of these. */
+	equals = MemoryContextAllocZero(CurTransactionContext, sizeof *equals);
+	equals->rows = MemoryContextAlloc(CurTransactionContext, walk.room * sizeof(ItemPointerData));
+	equals->is_first = MemoryContextAlloc(CurTransactionContext, walk.room * sizeof(bool));
+	walk.equals = equals;
+	walk.strategy = GetAccessStrategy(BAS_BULKREAD);
+	walk_leaves(&walk);
+	FreeAccessStrategy(walk.strategy);
+	equals->index = RelationGetRelid(index);
+	equals->locator = locator;
+	equals->ends.func = forget;
+	equals->ends.arg = equals;
+	MemoryContextRegisterResetCallback(CurTransactionContext, &equals->ends);
+	equals->next = found;
+	found = equals;
+	return equals;
+}
+
 /*
  * Rows of the table that share their key in this index, which fullbore.finish() left invalid. Where there are
  * none, the index is valid from now on.
@@ -261,39 +337,40 @@ fullbore_shared(PG_FUNCTION_ARGS)
 {
 	Oid			oid = PG_GETARG_OID(0);
 	Oid			table;
+	Relation	rel;
+	Relation	index;
+	int			count = 0;
+	ItemPointer alive = NULL;
 	Datum	   *shared;
-	Walk		walk = {0};
 
 	fb_check_may_load();
 	table = IndexGetRelation(oid, false);
 	fb_check_owner(table);
 	/* Nobody writes meanwhile. */
-	walk.rel = table_open(table, ShareLock);
-	walk.index = index_open(oid, AccessShareLock);
-	if (!walk.index->rd_index->indisvalid)
+	rel = table_open(table, ShareLock);
+	index = index_open(oid, AccessShareLock);
+	if (!index->rd_index->indisvalid)
 	{
-		if (!is_marked(walk.index))
+		const Equals *equals;
+
+		if (!is_marked(index))
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					 errmsg("index \"%s\" is invalid for a reason of its own",
-							RelationGetRelationName(walk.index)),
+							RelationGetRelationName(index)),
 					 errhint("Use REINDEX.")));
-		walk.key = _bt_mkscankey(walk.index, NULL);
-		walk.key->allequalimage = _bt_allequalimage(walk.index, false);
-		walk.nulls_differ = FbNullsAreDistinct(walk.index);
-		walk.room = 64;
-		walk.rows = palloc(walk.room * sizeof(ItemPointerData));
-		walk.is_first = palloc(walk.room * sizeof(bool));
-		walk_leaves(&walk);
-		keep_alive(&walk);
-		if (walk.count == 0)
-			set_valid(walk.rel, oid, true);
+		equals = equals_of(index);
+		alive = MemoryContextAllocHuge(CurrentMemoryContext,
+									   Max(equals->count, 1) * sizeof(ItemPointerData));
+		count = alive_of(equals, rel, alive);
+		if (count == 0)
+			set_valid(rel, oid, true);
 	}
-	index_close(walk.index, NoLock);
-	table_close(walk.rel, NoLock);
-	shared = MemoryContextAllocHuge(CurrentMemoryContext, Max(walk.count, 1) * sizeof(Datum));
-	for (int at = 0; at < walk.count; at++)
-		shared[at] = PointerGetDatum(&walk.rows[at]);
-	PG_RETURN_ARRAYTYPE_P(construct_array(shared, walk.count, TIDOID,
-										  sizeof(ItemPointerData), false, TYPALIGN_SHORT));
+	index_close(index, NoLock);
+	table_close(rel, NoLock);
+	shared = MemoryContextAllocHuge(CurrentMemoryContext, Max(count, 1) * sizeof(Datum));
+	for (int at = 0; at < count; at++)
+		shared[at] = PointerGetDatum(&alive[at]);
+	PG_RETURN_ARRAYTYPE_P(construct_array(shared, count, TIDOID, sizeof(ItemPointerData), false,
+										  TYPALIGN_SHORT));
 }

@@ -31,18 +31,20 @@ struct Source {
     spare: Mutex<Vec<Block>>,
 }
 
-/// Parses all blocks of a feed, on a thread for each parser. `take` gives the block back when it is done with it.
-pub fn parse_in_order(
+/// Parses all blocks of a feed, on a thread for each parser, where `judge` makes of them what `take` is given. `take`
+/// gives the block back when it is done with it.
+pub fn parse_in_order<T: Send>(
     feed: RangeFeed,
     parsers: Vec<Parser>,
-    take: &mut dyn FnMut(Ahead) -> Result<Block>,
+    judge: &(impl Fn(Ahead) -> Result<T> + Sync),
+    take: &mut dyn FnMut(T) -> Result<Block>,
 ) -> Result<()> {
     let source = Source { feed: Mutex::new((feed, 0)), spare: Mutex::default() };
     let (give, taken) = sync_channel(WAITING_PER_THREAD * parsers.len());
     std::thread::scope(|scope| {
         for parser in parsers {
             let (source, give) = (&source, give.clone());
-            scope.spawn(move || source.parse(parser, &give));
+            scope.spawn(move || source.parse(parser, judge, &give));
         }
         drop(give);
         // Where this ends early, there is nobody to give to, and they end as well.
@@ -50,10 +52,15 @@ pub fn parse_in_order(
     })
 }
 
-type Numbered = (u64, Result<Ahead>);
+type Numbered<T> = (u64, Result<T>);
 
 impl Source {
-    fn parse(&self, mut parser: Parser, give: &SyncSender<Numbered>) {
+    fn parse<T>(
+        &self,
+        mut parser: Parser,
+        judge: &impl Fn(Ahead) -> Result<T>,
+        give: &SyncSender<Numbered<T>>,
+    ) {
         loop {
             let mut block = lock(&self.spare).pop().unwrap_or_default();
             let mut feed = lock(&self.feed);
@@ -67,7 +74,7 @@ impl Source {
                     let parsed = parser.parse(&block);
                     let odd = parsed.odd.into_iter().map(|odd| odd.range).collect();
                     let records = parser.parsed_records(&block);
-                    Ok(Ahead { block, batch: parsed.batch, records, odd, lines: parsed.lines })
+                    judge(Ahead { block, batch: parsed.batch, records, odd, lines: parsed.lines })
                 }
                 Err(error) => Err(error),
             };
@@ -78,10 +85,10 @@ impl Source {
         }
     }
 
-    fn take_in_order(
+    fn take_in_order<T>(
         &self,
-        taken: Receiver<Numbered>,
-        take: &mut dyn FnMut(Ahead) -> Result<Block>,
+        taken: Receiver<Numbered<T>>,
+        take: &mut dyn FnMut(T) -> Result<Block>,
     ) -> Result<()> {
         let (mut next, mut waiting) = (0, BTreeMap::new());
         for (number, found) in taken {

@@ -28,7 +28,7 @@ use super::transformed;
 use crate::constants::{JUDGED_ROWS_MAX, ODD_BYTES_IN_MEMORY};
 use crate::plan::lineage::{Anchor, Lineage, Places};
 use crate::plan::{Format, PieceInput, Plan};
-use crate::sink::{Committed, Encoder, Refusal, Reread, Sink, TextRows};
+use crate::sink::{Committed, Encoder, IsWanted, Refusal, Reread, Sink, TextRows};
 
 /// A file has a thread for so many bytes of it.
 const BYTES_PER_THREAD: u64 = 8 << 20;
@@ -85,7 +85,7 @@ impl Reread for SourcesAgain<'_> {
         &mut self,
         table: usize,
         columns: &[usize],
-        is_wanted: &mut dyn FnMut(&RecordBatch) -> Result<Vec<bool>>,
+        is_wanted: &IsWanted<'_>,
         take: &mut dyn FnMut(TextRows<'_>) -> Result<()>,
     ) -> Result<()> {
         let mut out = Out {
@@ -161,7 +161,7 @@ impl SourcesAgain<'_> {
         table: usize,
         dialect: &Dialect,
         columns: &[usize],
-        is_wanted: &mut dyn FnMut(&RecordBatch) -> Result<Vec<bool>>,
+        is_wanted: &IsWanted<'_>,
         out: &mut Out<'_>,
     ) -> Result<()> {
         let found = &self.plan.tables[table];
@@ -187,12 +187,9 @@ impl SourcesAgain<'_> {
             // What is read on counts from the file's first line by itself.
             let skipped = if is_seekable { source.data_start_lines } else { 0 };
             let mut lines = 0;
-            ahead::parse_in_order(feed, parsers.collect(), &mut |ahead| {
-                let Ahead { mut block, mut batch, records: mut rows, odd: mut records, .. } = ahead;
-                let first = block.first_line.unwrap_or(lines + 1);
-                block.first_line = Some(skipped + first);
-                block.line_of_file = block.first_line;
-                lines = first - 1 + ahead.lines;
+            // Most rows are asked about and not wanted: by all threads.
+            let judge = |ahead: Ahead| {
+                let Ahead { mut batch, records: mut rows, .. } = ahead;
                 if let Some(transform) = transform {
                     let applied = transform.apply(&batch, Lane::Binary)?;
                     transformed::keep(applied.kept.as_deref(), &mut rows);
@@ -203,8 +200,17 @@ impl SourcesAgain<'_> {
                     _ => is_wanted(&batch)?,
                 };
                 let rows = rows.into_iter().zip(wanted);
+                let mut records = ahead.odd;
                 records.extend(rows.filter(|(_, wanted)| *wanted).map(|(record, _)| record));
                 records.sort_unstable_by_key(|record| record.start);
+                Ok((ahead.block, records, ahead.lines))
+            };
+            ahead::parse_in_order(feed, parsers.collect(), &judge, &mut |judged| {
+                let (mut block, mut records, its_lines) = judged;
+                let first = block.first_line.unwrap_or(lines + 1);
+                block.first_line = Some(skipped + first);
+                block.line_of_file = block.first_line;
+                lines = first - 1 + its_lines;
                 records
                     .retain(|record| !out.is_rejected((file, block.offset + record.start as u64)));
                 if records.is_empty() {
@@ -245,7 +251,7 @@ impl SourcesAgain<'_> {
         &self,
         table: usize,
         columns: &[usize],
-        is_wanted: &mut dyn FnMut(&RecordBatch) -> Result<Vec<bool>>,
+        is_wanted: &IsWanted<'_>,
         out: &mut Out<'_>,
     ) -> Result<()> {
         let found = &self.plan.tables[table];

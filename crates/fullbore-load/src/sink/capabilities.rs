@@ -129,17 +129,21 @@ pub trait RejectsViolations {
     ) -> Result<bool>;
 }
 
+/// Of each row of a batch whether it is wanted.
+pub type IsWanted<'a> = dyn Fn(&RecordBatch) -> Result<Vec<bool>> + Sync + 'a;
+
 /// The sources of a run, read once more: for rows that were loaded and can't stay.
 pub trait Reread {
     /// Reads a table's sources in the order of its files and their lines. Rows that were rejected
-    /// are passed over, and of the others those that `is_wanted` does not want, by a batch of these
-    /// columns (their numbers in the plan's shape; without any, of all of them); it is not asked about rows that only the destination can read, which are all given. What is left comes
-    /// to `take`; its rows count from 0 through all calls.
+    /// are passed over, and of the others those that `is_wanted` does not want, by a batch of these columns (their
+    /// numbers in the plan's shape; without any, of all of them), on several threads; it is not asked about rows that
+    /// only the destination can read, which are all given. What is left comes to `take`; its rows count from 0
+    /// through all calls.
     fn rows(
         &mut self,
         table: usize,
         columns: &[usize],
-        is_wanted: &mut dyn FnMut(&RecordBatch) -> Result<Vec<bool>>,
+        is_wanted: &IsWanted<'_>,
         take: &mut dyn FnMut(TextRows<'_>) -> Result<()>,
     ) -> Result<()>;
     /// How many more rows may be rejected: of more refusals than that, one tells all.

@@ -24,8 +24,8 @@ use fullbore_record::observe::Observed;
 use fullbore_record::{Event, Phase};
 
 pub use capabilities::{
-    Gatherer, Gathers, Judging, LoadState, Overload, Paced, Packed, Packs, Proven, Refusal,
-    RejectsViolations, Reread, Resumable, Summer, TextRows, Throttled, Verifying,
+    Gatherer, Gathers, IsWanted, Judging, LoadState, Overload, Paced, Packed, Packs, Proven,
+    Refusal, RejectsViolations, Reread, Resumable, Summer, TextRows, Throttled, Verifying,
 };
 pub use null::{Counting, Null};
 pub use parquet_files::ParquetFiles;

@@ -32,6 +32,8 @@ pub fn check(
     if postgres.targets().iter().all(is_replaced) {
         return Ok(());
     }
+    // In this order: what begins between the two is among those begun since, and told so.
+    let unfinished = runs::find(session, &ledger.schema, &Which::Unfinished)?;
     let which = Which::Since { started_us: first.started_us, except: &ledger.run_id };
     let since = runs::find(session, &ledger.schema, &which)?;
     for run in &since {
@@ -41,7 +43,7 @@ pub fn check(
     let joins = |target: &PostgresTable, then: &LedgerTable| {
         target.publish.joins_rows() && then.publish.joins_rows()
     };
-    for run in runs::find(session, &ledger.schema, &Which::Unfinished)? {
+    for run in unfinished {
         let is_known = since.iter().any(|other| other.run_id == run.run_id);
         let is_other = run.job != ledger.job && !is_known;
         if is_other && locks::is_locked(session, &run.job).map_err(failed)? {

@@ -1,10 +1,9 @@
 //! Subtracts rejected rows from the expected sums of their table.
 //!
 //! Violations of unique and foreign keys are found after a piece's sums were computed, but sums can be
-//! subtracted. `violations` re-reads the files for the records of removed rows. The server sums the
-//! rejected ones: those removed less those put back. So the expected sums still come from the files alone,
-//! and a fault in the table still shows. Only rows with their load time, which may differ between
-//! attempts, are summed from the table instead.
+//! subtracted. `violations` re-reads the files for the records of removed rows, each of which is the same as its
+//! row in every column (but for the time of loading, which may differ between attempts). So what the server
+//! sums of these rows stands for what the files hold, and a fault in the table still shows.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +26,6 @@ const HEAP: &str = "fullbore_heap";
 /// The sums of what is taken out of a table, by the number of the heap.
 pub struct RemovedSums {
     formula: Formula,
-    columns: usize,
     taken: BTreeMap<usize, Sums>,
 }
 
@@ -43,31 +41,11 @@ impl RemovedSums {
         let Some(like) = like.filter(|_| plan.verify == Verify::Full) else { return Ok(None) };
         let columns = postgres.summed_columns(plan, table)?;
         let formula = Formula::of(session, postgres.hash_kind(), &like.to_string(), &columns)?;
-        Ok(Some(Self { formula, columns: columns.len(), taken: BTreeMap::new() }))
+        Ok(Some(Self { formula, taken: BTreeMap::new() }))
     }
 
     /// Rows that leave the table.
     pub fn taken_out(&mut self, session: &mut Session, rows: &str) -> Result<()> {
-        self.taken = self.ask(session, rows)?;
-        Ok(())
-    }
-
-    /// Of these, the ones that come back.
-    pub fn put_back(&mut self, session: &mut Session, rows: &str) -> Result<()> {
-        for (heap, sums) in self.ask(session, rows)? {
-            let columns = self.columns;
-            let taken = self.taken.entry(heap).or_insert_with(|| Sums::of_columns(columns));
-            // Values that may have been taken out are as good as those that were.
-            let extents: Vec<_> = taken.columns.iter().map(|column| column.extent).collect();
-            taken.take_out(&sums);
-            for (column, extent) in taken.columns.iter_mut().zip(extents) {
-                column.extent = extent;
-            }
-        }
-        Ok(())
-    }
-
-    fn ask(&self, session: &mut Session, rows: &str) -> Result<BTreeMap<usize, Sums>> {
         let found = self
             .formula
             .ask(session, rows, Some(HEAP), Detail::Everything)
@@ -80,18 +58,12 @@ impl RemovedSums {
             })?;
             Ok((heap, sums))
         };
-        found.into_iter().map(read).collect()
-    }
-
-    fn into_sums(self) -> BTreeMap<usize, Sums> {
-        // A row that comes back may have another moment of its load.
-        let is_any = |(_, sums): &(usize, Sums)| (sums.rows, sums.row) != (0, 0);
-        self.taken.into_iter().filter(is_any).collect()
+        self.taken = found.into_iter().map(read).collect::<Result<_>>()?;
+        Ok(())
     }
 }
 
-/// Whether rows were taken out of the table of these pieces. Those that were put back were written by
-/// the sift, and no longer tell their piece.
+/// Whether rows were taken out of the table of these pieces: their sums are known by heap, not by piece.
 pub fn has_removed_rows(pieces: &[(usize, PieceProof)]) -> bool {
     pieces.iter().any(|(_, proof)| proof.removed.is_some())
 }
@@ -105,7 +77,7 @@ impl Postgres {
         sums: Option<RemovedSums>,
         pieces: &[usize],
     ) -> Result<BTreeMap<usize, Sums>> {
-        let of_heaps = sums.map(RemovedSums::into_sums).unwrap_or_default();
+        let of_heaps = sums.map(|sums| sums.taken).unwrap_or_default();
         let of_piece = |(heap, sums): (usize, Sums)| Some((*pieces.get(heap)?, sums));
         let of_pieces: BTreeMap<usize, Sums> = of_heaps.into_iter().filter_map(of_piece).collect();
         if let Some(ledger) = self.ledger() {

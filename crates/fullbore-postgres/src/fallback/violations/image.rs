@@ -5,7 +5,7 @@
 //! false match is harmless: the server compares again.
 
 use std::collections::HashSet;
-use std::hash::{BuildHasherDefault, DefaultHasher, Hasher};
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
 
 use arrow_array::RecordBatch;
 use fullbore_load::TargetColumn;
@@ -13,6 +13,7 @@ use fullbore_load::sink::Encoder;
 use fullbore_parse::types::FieldType;
 use fullbore_pgwire::{ConnectionError, Session};
 use fullbore_read::error::Result;
+use hashbrown::DefaultHashBuilder;
 
 use super::keys::UniqueKey;
 use super::{Checked, REMOVED};
@@ -24,8 +25,8 @@ pub struct Picker {
     /// The places of the columns that are compared.
     columns: Vec<usize>,
     encoder: BinaryEncoder,
+    hasher: DefaultHashBuilder,
     wanted: HashSet<u64, BuildHasherDefault<IsHash>>,
-    buffer: Vec<u8>,
 }
 
 /// Whether a value is stored as it is sent: nothing is padded, cut or rounded.
@@ -75,8 +76,8 @@ impl Picker {
         let mut picker = Self {
             encoder: BinaryEncoder::new(sent),
             columns,
+            hasher: DefaultHashBuilder::default(),
             wanted: HashSet::default(),
-            buffer: Vec::new(),
         };
         if !picker.columns.is_empty() {
             let names: Vec<&str> =
@@ -93,7 +94,7 @@ impl Picker {
     fn read(&mut self, session: &mut Session, sql: &str) -> Result<(), ConnectionError> {
         let mut left = Vec::new();
         let mut has_begun = false;
-        let wanted = &mut self.wanted;
+        let (wanted, hasher) = (&mut self.wanted, &self.hasher);
         session.copy_out(sql, &mut |data| {
             left.extend_from_slice(data);
             let mut at = 0;
@@ -104,7 +105,7 @@ impl Picker {
                 (has_begun, at) = (true, BINARY_HEADER.len());
             }
             while let Some(end) = row_end(&left, at) {
-                wanted.insert(hash(&left[at..end]));
+                wanted.insert(hasher.hash_one(&left[at..end]));
                 at = end;
             }
             left.drain(..at);
@@ -119,16 +120,16 @@ impl Picker {
     }
 
     /// Which rows of a batch of these columns may be among those that were taken out.
-    pub fn is_wanted(&mut self, batch: &RecordBatch) -> Result<Vec<bool>> {
+    pub fn is_wanted(&self, batch: &RecordBatch) -> Result<Vec<bool>> {
         if self.columns.is_empty() {
             return Ok(vec![true; batch.num_rows()]);
         }
-        self.buffer.clear();
-        self.encoder.encode(batch, &mut self.buffer)?;
+        let mut rows = Vec::new();
+        self.encoder.clone().encode(batch, &mut rows)?;
         let mut at = 0;
         let mut wanted = Vec::with_capacity(batch.num_rows());
-        while let Some(end) = row_end(&self.buffer, at) {
-            wanted.push(self.wanted.contains(&hash(&self.buffer[at..end])));
+        while let Some(end) = row_end(&rows, at) {
+            wanted.push(self.wanted.contains(&self.hasher.hash_one(&rows[at..end])));
             at = end;
         }
         Ok(wanted)
@@ -151,12 +152,6 @@ impl Hasher for IsHash {
     fn finish(&self) -> u64 {
         self.0
     }
-}
-
-fn hash(row: &[u8]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    hasher.write(row);
-    hasher.finish()
 }
 
 /// Where the row that begins at `at` ends, if it is there whole; the trailer is none.

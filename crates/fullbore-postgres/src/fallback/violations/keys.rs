@@ -222,9 +222,9 @@ impl UniqueKey {
     }
 }
 
-/// Takes out all rows that share a key with another one; how many.
-pub fn take_out(session: &mut Session, table: &Checked<'_>, unique: &[UniqueKey]) -> Result<u64> {
-    let mut removed = 0;
+/// Notes all rows that share a key with another one, where they are; how many.
+pub fn note(session: &mut Session, table: &Checked<'_>, unique: &[UniqueKey]) -> Result<u64> {
+    let mut noted = 0;
     let mut helpers: Vec<QualifiedName> = Vec::new();
     let built = built(session, table, unique)?;
     for (number, heap) in table.heaps.iter().enumerate() {
@@ -260,24 +260,22 @@ pub fn take_out(session: &mut Session, table: &Checked<'_>, unique: &[UniqueKey]
         if is_searched {
             session.execute(&format!("ANALYZE {heap}")).map_err(failed)?;
         }
-        // All are found before any is taken out: what one key takes away, another one still counts.
-        removed += session
+        noted += session
             .execute(&format!(
-                "WITH shared AS MATERIALIZED ({}),
-                      gone AS (DELETE FROM {heap} h USING shared s WHERE h.ctid = s.tid RETURNING {})
-                 INSERT INTO {REMOVED} SELECT *, {SHARED_KEY}, {number} FROM gone",
-                shared.join(" UNION "),
-                table.list("h.")
+                "INSERT INTO {REMOVED}
+                 SELECT {}, {SHARED_KEY}, {number}, h.ctid FROM {heap} h JOIN ({}) s ON h.ctid = s.tid",
+                table.list("h."),
+                shared.join(" UNION ")
             ))
             .map_err(failed)?;
         for index in helpers.drain(..) {
             session.execute(&format!("DROP INDEX {index}")).map_err(failed)?;
         }
     }
-    Ok(removed)
+    Ok(noted)
 }
 
-/// The rows that stay are back: indexes that were filled with all others as well become valid.
+/// The rows that stay are alone: indexes that were filled with all others as well become valid.
 pub fn settle(session: &mut Session, table: &Checked<'_>, unique: &[UniqueKey]) -> Result<()> {
     for index in built(session, table, unique)?.into_iter().flatten().flatten() {
         let Some(shared) = &index.shared else { continue };

@@ -1,13 +1,13 @@
 //! Removes and rejects loaded rows that violate a unique or a foreign key.
 //!
 //! These keys involve all rows, so they are checked after the last piece. Per key, one statement finds
-//! rows without a referenced row ([`references`]) or rows that share a key ([`keys`]). All rows that share
-//! a key are removed, even the one that will stay, because only the order of the files decides which one
-//! that is. The sources are read again for the records of these rows (`Reread` reads them, [`image`]
-//! selects them). Their rows enter a temporary table with the same unique indexes, in the order of files
-//! and lines. Rows that the indexes refuse are rejected; the others are put back ([`order`]). So the
-//! server's own indexes decide, as if rows had been loaded in that order. If no statement finds a
-//! violation in any table, every row is inserted in a transaction that is rolled back ([`trial`]).
+//! rows without a referenced row ([`references`]), which are removed, or rows that share a key ([`keys`]). Which
+//! of these will stay is decided by the order of the files alone, so at first all of them are only noted. The
+//! sources are read again for the records of all these rows (`Reread` reads them, [`image`] selects them).
+//! Records of rows that share a key enter a temporary table with the same unique indexes, in the order of
+//! files and lines. Rows that the indexes refuse are removed and rejected ([`order`]). So the server's own
+//! indexes decide, as if rows had been loaded in that order. If no statement finds a violation in any table,
+//! every row is inserted in a transaction that is rolled back ([`trial`]).
 //!
 //! All of it is one transaction, which tells the ledger as well. Rows that were taken out but whose
 //! records are not found again end it: nothing is lost unseen.
@@ -37,7 +37,7 @@ use crate::target::PostgresTable;
 use crate::verify::removed::RemovedSums;
 use crate::verify::statistics;
 
-/// Rows that were taken out, each with why and of which heap.
+/// Rows that are taken out, each with why and of which heap; those that share a key also with where they still are.
 const REMOVED: &str = "pg_temp.fullbore_removed";
 /// Records that may be theirs, each with its place in the order of files and lines.
 const CANDIDATES: &str = "pg_temp.fullbore_candidates";
@@ -106,7 +106,8 @@ impl Checked<'_> {
     fn image(&self, prefix: &str) -> String {
         let names: Vec<String> =
             self.lasting.iter().map(|name| format!("{prefix}{name}")).collect();
-        format!("ROW({})::text", names.join(", "))
+        // It is compared with itself alone: whatever language the database speaks, by its bytes.
+        format!("(ROW({})::text COLLATE \"C\")", names.join(", "))
     }
 
     /// New rows join those of the target, rather than standing alone.
@@ -275,7 +276,7 @@ fn reject(
     session
         .execute(&format!(
             "CREATE TEMP TABLE fullbore_removed ON COMMIT DROP AS
-             SELECT {}, 0 AS fullbore_reason, 0 AS fullbore_heap FROM {first} WITH NO DATA",
+             SELECT {}, 0 AS fullbore_reason, 0 AS fullbore_heap, ctid AS fullbore_tid FROM {first} WITH NO DATA",
             table.list("")
         ))
         .map_err(failed)?;
@@ -287,7 +288,7 @@ fn reject(
         Pass::Together if table.is_judged_by_target() && trial::is_possible(session, table)? => 0,
         Pass::Together => {
             alone = references::take_out(session, table, &mut reasons)?;
-            alone + keys::take_out(session, table, &unique)?
+            alone + keys::note(session, table, &unique)?
         }
         Pass::OneByOne if table.joins_target() => trial::take_out(session, table, &mut reasons)?,
         Pass::OneByOne => 0,
@@ -299,31 +300,29 @@ fn reject(
     tracing::info!(table = %table.target.name(), rows = removed, "rows are looked for in the files");
     // What shares a key is known by it.
     let of_keys = pass == Pass::Together && alone == 0;
-    let mut picker = image::Picker::of(session, table, if of_keys { &unique } else { &[] })?;
+    let picker = image::Picker::of(session, table, if of_keys { &unique } else { &[] })?;
     make_candidates(session, table)?;
     let list = format!("fullbore_place, {}", table.list(""));
     let mut given = 0u64;
     let columns = picker.columns().to_vec();
-    sources.rows(table.number, &columns, &mut |batch| picker.is_wanted(batch), &mut |rows| {
+    sources.rows(table.number, &columns, &|batch| picker.is_wanted(batch), &mut |rows| {
         copy_candidates(session, table, &list, rows, given)?;
         given += rows.rows;
         Ok(())
     })?;
     match_up(session, table, removed)?;
-    if let Some(sums) = &mut sums {
-        // A moment of loading may be that of an earlier attempt, which only the rows know.
-        let is_lasting = table.lasting.len() == table.names.len();
-        sums.taken_out(session, if is_lasting { MATCHED } else { REMOVED })?;
-    }
     // Where they are too many, all is rolled back: none but the first that is too many must be known.
     let most = sources.room().saturating_add(1);
     let mut refused = known_reasons(session, &reasons, most)?;
-    refused.extend(order::decide(session, table, &unique, sums, most)?);
+    refused.extend(order::decide(session, table, &unique, most)?);
+    if let Some(sums) = &mut sums {
+        sums.taken_out(session, REMOVED)?;
+    }
     keys::settle(session, table, &unique)?;
     Ok(Some(refused))
 }
 
-/// How many rows were deleted from each heap.
+/// How many rows are deleted from each heap by now.
 fn deleted(session: &mut Session, heaps: &[QualifiedName]) -> Result<Vec<(QualifiedName, u64)>> {
     let counts = format!("SELECT fullbore_heap AS heap, count(*) AS n FROM {REMOVED} GROUP BY 1");
     let rows = session.query(&counts).map_err(failed)?;
@@ -371,16 +370,18 @@ fn copy_candidates(
 fn match_up(session: &mut Session, table: &Checked<'_>, removed: u64) -> Result<()> {
     session
         .execute(&format!(
-            "ANALYZE {REMOVED}, {CANDIDATES};
+            "ANALYZE {REMOVED} (fullbore_heap), {CANDIDATES} (fullbore_place);
              CREATE TEMP TABLE fullbore_matched ON COMMIT DROP AS
-             SELECT c.*, r.fullbore_reason, r.fullbore_heap
-               FROM (SELECT *, {image} AS fullbore_image, row_number()
-                            OVER (PARTITION BY {image} ORDER BY fullbore_place DESC) AS fullbore_nth
-                       FROM {CANDIDATES}) c
-               JOIN (SELECT {image} AS image, count(*) AS n, max(fullbore_reason) AS fullbore_reason,
-                            max(fullbore_heap) AS fullbore_heap
-                       FROM {REMOVED} GROUP BY 1) r
-                 ON r.image = c.fullbore_image AND c.fullbore_nth <= r.n",
+             SELECT fullbore_place, {columns}, fullbore_reason, fullbore_heap, fullbore_tid
+               FROM (SELECT *, row_number() OVER (PARTITION BY fullbore_image ORDER BY fullbore_place DESC)
+                            AS fullbore_nth
+                       FROM (SELECT *, {image} AS fullbore_image FROM {CANDIDATES}) c) c
+               JOIN (SELECT *, row_number() OVER (PARTITION BY fullbore_image ORDER BY fullbore_tid DESC)
+                            AS fullbore_nth
+                       FROM (SELECT fullbore_reason, fullbore_heap, fullbore_tid, {image} AS fullbore_image
+                               FROM {REMOVED}) r) r
+              USING (fullbore_image, fullbore_nth)",
+            columns = table.list(""),
             image = table.image("")
         ))
         .map_err(failed)?;

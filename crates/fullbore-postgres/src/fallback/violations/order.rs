@@ -6,19 +6,17 @@ use fullbore_pgwire::{ConnectionError, Session, quote_identifier};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 
 use super::keys::UniqueKey;
-use super::{Checked, MATCHED, Reason, SHARED_KEY, refusal};
+use super::{Checked, MATCHED, REMOVED, Reason, SHARED_KEY, refusal};
 use crate::error::failed;
-use crate::verify::removed::RemovedSums;
 
 /// The rows that stay.
 const KEPT: &str = "pg_temp.fullbore_kept";
 
-/// Puts the rows back that may stay; the others are refused, of which `most` are told for each key.
+/// Takes the rows out that may not stay: they are refused, of which `most` are told for each key.
 pub fn decide(
     session: &mut Session,
     table: &Checked<'_>,
     unique: &[UniqueKey],
-    sums: Option<&mut RemovedSums>,
     most: u64,
 ) -> Result<Vec<Refusal>> {
     let mut refused = Vec::new();
@@ -31,15 +29,18 @@ pub fn decide(
     let columns = table.list("");
     session
         .execute(&format!(
-            "{OF_ROLE}INSERT INTO {KEPT} (fullbore_place, fullbore_heap, {columns}) OVERRIDING SYSTEM VALUE
-             SELECT fullbore_place, fullbore_heap, {columns} FROM {MATCHED}
+            "{OF_ROLE}INSERT INTO {KEPT} (fullbore_place, fullbore_heap, fullbore_tid, {columns})
+             OVERRIDING SYSTEM VALUE
+             SELECT fullbore_place, fullbore_heap, fullbore_tid, {columns} FROM {MATCHED}
               WHERE fullbore_reason OPERATOR(pg_catalog.=) ({SHARED_KEY}) ORDER BY fullbore_place
              ON CONFLICT DO NOTHING"
         ))
         .map_err(failed)?;
     session
         .execute(&format!(
-            "DELETE FROM {MATCHED} m USING {KEPT} k WHERE m.fullbore_place = k.fullbore_place"
+            "DELETE FROM {MATCHED} m USING {KEPT} k WHERE m.fullbore_place = k.fullbore_place;
+             DELETE FROM {REMOVED} r USING {KEPT} k
+              WHERE r.fullbore_heap = k.fullbore_heap AND r.fullbore_tid = k.fullbore_tid"
         ))
         .map_err(failed)?;
     for key in unique {
@@ -55,19 +56,32 @@ pub fn decide(
             kind: DestinationFailure::Other,
         });
     }
-    if let Some(sums) = sums {
-        sums.put_back(session, KEPT)?;
-    }
-    for (number, heap) in table.heaps.iter().enumerate() {
-        session
-            .execute(&format!(
-                "{OF_ROLE}INSERT INTO {heap} ({columns}) OVERRIDING SYSTEM VALUE
-                 SELECT {columns} FROM {KEPT} WHERE fullbore_heap OPERATOR(pg_catalog.=) {number} ORDER BY fullbore_place"
-            ))
-            .map_err(failed)?;
-    }
     session.execute(&format!("DROP TABLE {KEPT}")).map_err(failed)?;
+    delete(session, table)?;
     Ok(refused)
+}
+
+/// Deletes the rows that are left where they were noted.
+fn delete(session: &mut Session, table: &Checked<'_>) -> Result<()> {
+    let noted = format!("SELECT count(*) AS n FROM {REMOVED} WHERE fullbore_tid IS NOT NULL");
+    let noted = session.query(&noted).map_err(failed)?;
+    let noted = noted.first().and_then(|row| row.number::<u64>("n")).unwrap_or(0);
+    let mut deleted = 0;
+    for (number, heap) in table.heaps.iter().enumerate() {
+        let of_heap = format!(
+            "DELETE FROM {heap} h USING {REMOVED} r
+              WHERE h.ctid = r.fullbore_tid AND r.fullbore_heap = {number}"
+        );
+        deleted += session.execute(&of_heap).map_err(failed)?;
+    }
+    match deleted == noted {
+        true => Ok(()),
+        false => Err(Error::Destination {
+            message: format!("{noted} rows violate a key, but {deleted} of them are still there"),
+            hint: Some("another session changed the rows; nothing was published".into()),
+            kind: DestinationFailure::Other,
+        }),
+    }
 }
 
 /// A table like the one that was loaded, with all its unique indexes, which let in one row after the
@@ -78,7 +92,7 @@ fn make_kept(
     unique: &[UniqueKey],
 ) -> Result<(), ConnectionError> {
     session.execute(&format!(
-        "CREATE TEMP TABLE fullbore_kept (fullbore_place bigint, fullbore_heap int,
+        "CREATE TEMP TABLE fullbore_kept (fullbore_place bigint, fullbore_heap int, fullbore_tid tid,
              LIKE {} INCLUDING DEFAULTS INCLUDING GENERATED) ON COMMIT DROP",
         table.heaps[0]
     ))?;
