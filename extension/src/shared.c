@@ -47,6 +47,7 @@ PG_FUNCTION_INFO_V1(fullbore_shared);
 /* Rows of equal keys, one behind the other, as an index held them once it was filled. */
 typedef struct Equals
 {
+	Oid			table;			/* InvalidOid: it holds others since */
 	Oid			index;
 	FbLocator	locator;
 	int			count;
@@ -102,11 +103,17 @@ forget(void *argument)
 }
 
 void
-fb_shared_mark(Relation rel, Oid index)
+fb_shared_forget(Oid table)
 {
 	for (Equals *equals = found; equals != NULL; equals = equals->next)
-		if (equals->index == index)
-			equals->index = InvalidOid;
+		if (equals->table == table)
+			equals->table = InvalidOid;
+}
+
+void
+fb_shared_mark(Relation rel, Oid index)
+{
+	fb_shared_forget(RelationGetRelid(rel));
 	set_valid(rel, index, false);
 }
 
@@ -140,6 +147,7 @@ is_same_key(const Walk *walk, IndexTuple one, IndexTuple other)
 		Size		at = 0;
 
 		/* Tuples and the keys in them end at whole words. */
+		StaticAssertStmt(MAXIMUM_ALIGNOF == sizeof *its, "keys are compared word by word");
 		while (at < words && its[at] == others[at])
 			at++;
 		if (at == words)
@@ -298,14 +306,16 @@ walk_leaves(Walk *walk)
 }
 
 static const Equals *
-equals_of(Relation index)
+equals_of(Relation rel, Relation index)
 {
 	FbLocator	locator = FbRelationLocator(index);
 	Walk		walk = {.index = index,.room = 64};
 	Equals	   *equals;
 
-	for (equals = found; equals != NULL; equals = equals->next)
-		if (equals->index == RelationGetRelid(index) && FbLocatorEquals(equals->locator, locator))
+	/* What a deferrable constraint lets in is held against it later. */
+	for (equals = found; equals != NULL && index->rd_index->indimmediate; equals = equals->next)
+		if (equals->table == RelationGetRelid(rel) && equals->index == RelationGetRelid(index)
+			&& FbLocatorEquals(equals->locator, locator))
 			return equals;
 	walk.key = _bt_mkscankey(index, NULL);
 	walk.key->allequalimage = _bt_allequalimage(index, false);
@@ -318,6 +328,7 @@ equals_of(Relation index)
 	walk.strategy = GetAccessStrategy(BAS_BULKREAD);
 	walk_leaves(&walk);
 	FreeAccessStrategy(walk.strategy);
+	equals->table = RelationGetRelid(rel);
 	equals->index = RelationGetRelid(index);
 	equals->locator = locator;
 	equals->ends.func = forget;
@@ -359,7 +370,7 @@ fullbore_shared(PG_FUNCTION_ARGS)
 					 errmsg("index \"%s\" is invalid for a reason of its own",
 							RelationGetRelationName(index)),
 					 errhint("Use REINDEX.")));
-		equals = equals_of(index);
+		equals = equals_of(rel, index);
 		alive = MemoryContextAllocHuge(CurrentMemoryContext,
 									   Max(equals->count, 1) * sizeof(ItemPointerData));
 		count = alive_of(equals, rel, alive);

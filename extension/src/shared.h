@@ -12,4 +12,7 @@
  * otherwise. */
 extern void fb_shared_mark(Relation rel, Oid index);
 
+/* Of a table that is truncated, which need not give its indexes other files. */
+extern void fb_shared_forget(Oid table);
+
 #endif							/* FB_SHARED_H */

@@ -14,6 +14,7 @@
  */
 #include "state.h"
 #include "indexes.h"
+#include "shared.h"
 #include "writers.h"
 
 #include "access/xact.h"
@@ -68,6 +69,7 @@ object_accessed(ObjectAccessType access, Oid class, Oid object, int sub, void *a
 		if (at->table == object)
 			at->blocks = 0;
 	fb_indexes_forget(object);
+	fb_shared_forget(object);
 }
 
 void

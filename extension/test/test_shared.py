@@ -49,6 +49,10 @@ def test_keys_that_are_not_unique(any_session: Connection) -> None:
         assert session.query(shared) == [["again"], ["x"]]
         session.query("DELETE FROM filled WHERE v = 'again'; REINDEX INDEX by_k")
         assert session.value("SELECT fullbore.shared('by_k')") == "{}"
+        session.query("ROLLBACK; BEGIN")
+        assert session.query(shared) == [["again"], ["x"]]
+        session.query("TRUNCATE filled; INSERT INTO filled VALUES (1, 'a'), (2, 'b')")
+        assert session.value("SELECT fullbore.shared('by_k')") == "{}"
         session.query("ROLLBACK")
         assert session.query(shared) == [["again"], ["x"]]
         session.query("DELETE FROM filled WHERE v = 'again'")
@@ -67,6 +71,21 @@ def test_keys_that_are_not_unique(any_session: Connection) -> None:
     put(session, [[None, "a"], ["1", "b"], [None, "c"]])
     assert finish(session) == "{}"
     session.query("COMMIT; DROP TABLE filled")
+
+
+def test_a_table_is_truncated_after_it_was_asked(any_session: Connection) -> None:
+    """Storage of the same transaction stays where it is."""
+    session = any_session
+    begin(session)
+    put(session, [["1", "a"], ["1", "b"]])
+    assert finish(session) == "{by_k}"
+    assert session.value("SELECT fullbore.shared('by_k')") != "{}"
+    session.query("TRUNCATE filled; INSERT INTO filled VALUES (5, 'x'), (6, 'y')")
+    assert session.value("SELECT fullbore.shared('by_k')") == "{}"
+    assert session.value(IS_VALID) == "t"
+    session.query("COMMIT")
+    assert_sound(session, "filled")
+    session.query("DROP TABLE filled")
 
 
 def test_rows_that_share_keys_of_all_kinds(any_session: Connection) -> None:

@@ -343,6 +343,66 @@ def test_files_wait_while_the_disk_is_full(table: Server, folder: Path) -> None:
         table.sql("DROP FUNCTION full_disk")
 
 
+def test_partitions_belong_to_the_owner_of_their_table(table: Server, folder: Path) -> None:
+    made(table)
+    table.sql("CREATE ROLE somebody; GRANT CREATE ON SCHEMA public TO somebody")
+    table.sql("ALTER TABLE readings OWNER TO somebody")
+    try:
+        for number in range(20):
+            write(folder, number)
+        ingest(table, folder, "--adopt", "--batch-bytes", "100kB")
+        owners = "SELECT DISTINCT relowner::regrole FROM pg_class WHERE relname LIKE 'readings%'"
+        assert table.sql(owners) == [["somebody"]]
+        table.sql("SET ROLE somebody; ALTER TABLE readings ADD more int")
+    finally:
+        table.sql("DROP OWNED BY somebody CASCADE; DROP ROLE somebody")
+
+
+def test_what_rows_would_bypass_is_refused(table: Server, folder: Path) -> None:
+    made(table)
+    write(folder, 0)
+    ingest(table, folder, "--adopt")
+    write(folder, 1)
+    table.sql(
+        "CREATE FUNCTION noted() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';"
+        "CREATE TRIGGER noted BEFORE INSERT ON readings FOR EACH ROW EXECUTE FUNCTION noted()"
+    )
+    assert "its trigger noted would not fire" in ingest(table, folder, code=2)
+    table.sql("DROP FUNCTION noted CASCADE; CREATE PUBLICATION p FOR TABLE readings")
+    assert "the publication p would not publish" in ingest(table, folder, code=2)
+    table.sql("DROP PUBLICATION p")
+    ingest(table, folder)
+    assert held(table) == expected(2)
+
+
+def test_writers_do_not_wait_for_a_merge_that_waits_for_readers(
+    table: Server, folder: Path
+) -> None:
+    made(table)
+    ingest(table, folder, "--adopt")
+    reader = [str(fullbore.find_command()), "psql", "--", "-qX", "-f", "-"]
+    session = subprocess.Popen(
+        reader, stdin=subprocess.PIPE, env=table.environment, stdout=subprocess.DEVNULL
+    )
+    assert session.stdin is not None
+    with running(table, folder, "--batch-bytes", "100kB"):
+        write(folder, 0)
+        until(lambda: held(table) == expected(1))
+        session.stdin.write(b"BEGIN; SELECT count(*) FROM readings;\n")
+        session.stdin.flush()
+        reads = "SELECT 1 FROM pg_locks WHERE relation = 'readings'::regclass AND granted"
+        until(lambda: table.sql(reads) != [])
+        for number in range(1, 24):
+            write(folder, number)
+        until(lambda: held(table) == expected(24))
+        merging = "SELECT 1 FROM fullbore_ledger.batches WHERE state = 'merging'"
+        until(lambda: table.sql(merging) != [])
+        table.sql("SET statement_timeout = '20s'; UPDATE readings SET note = 'new'")
+    session.communicate(b"ROLLBACK;")
+    assert table.sql("SELECT DISTINCT note FROM readings") == [["new"]]
+    assert held(table) == expected(24)
+
+
 def test_a_file_that_takes_the_place_of_another_is_not_put_away_unread(
     table: Server, folder: Path
 ) -> None:

@@ -29,7 +29,7 @@ use crate::publish::replace::tools::in_transaction;
 
 /// How long writers of the merged partitions are waited for.
 const WRITERS_MS: u64 = 2000;
-/// How long the exchange is tried: as long, writers of these partitions wait.
+/// How long the exchange is tried, unless a writer waits for the partitions.
 const EXCHANGE: Duration = Duration::from_secs(60);
 /// How often a merge in progress looks whether it has to stop.
 const LOOK: Duration = Duration::from_millis(200);
@@ -150,8 +150,9 @@ impl Merger {
                     oldest = to_timestamp({oldest}), newest = to_timestamp({newest})
               WHERE target = {oid} AND first = {first} AND last = {last}"
         );
-        let exchanged = self.exchange(&mut keeper, &leaf, olds, &leaves, &settle, stop)?;
-        if exchanged {
+        let pid = keeper.backend_pid();
+        let mut gives_up = || stop.load(Ordering::Relaxed) || is_waited_for(session, pid);
+        if self.exchange(&mut keeper, &leaf, olds, &leaves, &settle, &mut gives_up)? {
             return Ok(Merged::Done { parts: olds.len(), rows, bytes });
         }
         // Writers that wait for the partitions go on.
@@ -255,7 +256,7 @@ impl Merger {
         olds: &[Part],
         leaves: &[QualifiedName],
         settle: &str,
-        stop: &AtomicBool,
+        gives_up: &mut dyn FnMut() -> bool,
     ) -> Result<bool> {
         let name = &self.table.name;
         let numbers: Vec<(u64, u64)> = olds.iter().map(|part| (part.first, part.last)).collect();
@@ -274,7 +275,7 @@ impl Merger {
         let lock =
             format!("LOCK TABLE ONLY {name}, {} IN ACCESS EXCLUSIVE MODE", locked.join(", "));
         let until = Instant::now() + EXCHANGE;
-        let gives_up = || Instant::now() > until || stop.load(Ordering::Relaxed);
+        let gives_up = || Instant::now() > until || gives_up();
         let what = format!("putting {leaf} in the place of {} partitions", olds.len());
         let done = insist(session, gives_up, |session| {
             session.execute(&lock).map_err(failed)?;
@@ -335,6 +336,17 @@ fn unless<T>(
         watch.thread().unpark();
         done
     })
+}
+
+/// Whether a writer waits for a session that keeps writers out: it has the lock of the partitions' table, so that
+/// they can't be exchanged before it has gone on.
+fn is_waited_for(session: &mut Session, pid: i32) -> bool {
+    let waiting = format!(
+        "SELECT FROM pg_locks WHERE NOT granted AND mode = 'RowExclusiveLock'
+            AND {pid} = ANY (pg_blocking_pids(pid)) LIMIT 1"
+    );
+    // Of a session that is lost, other statements tell.
+    session.query(&waiting).is_ok_and(|found| !found.is_empty())
 }
 
 /// Locks out writers of the partitions until the transaction ends; false where they do not end.

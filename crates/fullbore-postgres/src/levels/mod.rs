@@ -32,6 +32,7 @@ use crate::ledger::read::rows;
 use crate::ledger::schema::{self, Availability};
 use crate::ledger::trust::Trusted;
 use crate::publish::locking::is_locked;
+use crate::publish::passed_by;
 use crate::timeouts;
 use keyed::Key;
 
@@ -125,8 +126,7 @@ pub fn find(
     match (key, behind.filter(is_ours)) {
         (Some(key), Some(table)) => {
             key.check(session, table.oid)?;
-            let Relation { name, oid, .. } = table;
-            Ok(Found::Levels(Table { name, oid, ledger: quoted, key: Some(key) }))
+            ours(session, table, quoted, Some(key))
         }
         (None, Some(_)) => Err(refuse(
             format!("rows of {} replace older ones of their key", relation.name),
@@ -136,12 +136,29 @@ pub fn find(
             format!("{} was made without a key", relation.name),
             "omit --key, or ingest into another table",
         )),
-        (None, None) if is_ours(&relation) => {
-            let Relation { name, oid, .. } = relation;
-            Ok(Found::Levels(Table { name, oid, ledger: quoted, key: None }))
-        }
+        (None, None) if is_ours(&relation) => ours(session, relation, quoted, None),
         (_, None) => Ok(Found::Other(Box::new(relation))),
     }
+}
+
+/// A table of levels; refused where something was added to it that happens to rows which are inserted alone.
+fn ours(
+    session: &mut Session,
+    relation: Relation,
+    ledger: String,
+    key: Option<Key>,
+) -> Result<Found> {
+    if let Some([what, _]) = passed_by::found(session, &relation, false)? {
+        return Err(refuse(
+            format!(
+                "{}: {what} rows of partitions, which are loaded before they are attached",
+                relation.name
+            ),
+            "drop that first, or use fullbore load --publish append",
+        ));
+    }
+    let Relation { name, oid, .. } = relation;
+    Ok(Found::Levels(Table { name, oid, ledger, key }))
 }
 
 /// Whether a table is partitioned by batch.

@@ -54,6 +54,11 @@ const PARAMETERS: &str = "
                   string_agg(format('%s%I=%L', namespace, option_name, option_value), ', ')) AS sql
       FROM ({parameters}) AS o HAVING count(*) > 0";
 
+/// A partition belongs to whom the table `{oid}` belongs, who can change them together, as a statement on `{name}`.
+const BELONGS: &str = "
+    SELECT format('ALTER TABLE %s OWNER TO %I', {name}, pg_get_userbyid(relowner)) AS sql
+      FROM pg_class WHERE oid = {oid} AND pg_get_userbyid(relowner) <> current_user";
+
 /// The oldest partition of the table `{oid}`.
 const FIRST: &str =
     "(SELECT min(inhrelid::oid::bigint)::oid FROM pg_inherits WHERE inhparent = {oid})";
@@ -81,6 +86,8 @@ pub fn create(session: &mut Session, table: &Table, leaf: &QualifiedName) -> Res
     let shape = asked(session, SHAPE, table, "shape")?;
     let mut statements = vec![format!("CREATE TABLE {leaf} {shape}")];
     statements.extend(traits(session, table.oid, leaf)?);
+    let owner = [("oid", &*table.oid.to_string()), ("name", &literal(leaf)?)];
+    statements.extend(texts(session, &fill(BELONGS, &owner)).map_err(failed)?);
     let first = fill(FIRST, &[("oid", &table.oid.to_string())]);
     let parameters = fill(carry::OPTIONS, &[("oid", &first)]);
     let values = [("name", &*literal(leaf)?), ("parameters", &parameters)];

@@ -17,7 +17,7 @@ pub mod made;
 pub mod ours;
 pub mod partitions;
 pub mod parts;
-mod passed_by;
+pub(crate) mod passed_by;
 mod ranges;
 pub mod replace;
 pub mod target_lock;

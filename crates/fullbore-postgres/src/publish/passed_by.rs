@@ -25,8 +25,12 @@ const PUBLISHED_BY_SCHEMA: &str = "
      WHERE p.pubinsert AND n.pnnspid IN (SELECT relnamespace FROM pg_class
             WHERE oid = {oid} OR oid IN (SELECT pg_partition_ancestors({oid})))";
 
-/// Refuses a parent for whose rows something else is to happen, which would not.
-pub fn check(session: &mut Session, relation: &Relation, allow_publication: bool) -> Result<()> {
+/// What is to happen to rows of a parent, and would not, before "rows of partitions"; and of which kind it is.
+pub fn found(
+    session: &mut Session,
+    relation: &Relation,
+    allow_publication: bool,
+) -> Result<Option<[String; 2]>> {
     let mut asked = vec![SECURITY, TRIGGERS];
     if !allow_publication {
         asked.push(PUBLISHED);
@@ -36,13 +40,17 @@ pub fn check(session: &mut Session, relation: &Relation, allow_publication: bool
     }
     let sql = asked.join(" UNION ALL ").replace("{oid}", &relation.oid.to_string());
     let rows = session.query(&sql).map_err(refused)?;
-    let Some(row) = rows.first() else { return Ok(()) };
-    let what = row.get("what").unwrap_or_default();
-    let hint = match row.get("kind") {
-        Some("security") => {
+    Ok(rows.first().map(|row| ["what", "kind"].map(|name| row.text(name))))
+}
+
+/// Refuses a parent for whose rows something else is to happen, which would not.
+pub fn check(session: &mut Session, relation: &Relation, allow_publication: bool) -> Result<()> {
+    let Some([what, kind]) = found(session, relation, allow_publication)? else { return Ok(()) };
+    let hint = match kind.as_str() {
+        "security" => {
             "load as a role that bypasses it (BYPASSRLS, or the owner if it is not forced)"
         }
-        Some("publication") => {
+        "publication" => {
             "load with --publish append, or allow it with --allow-publication and copy the rows to \
              the subscribers manually"
         }

@@ -117,6 +117,32 @@ fn rows_that_refer_to_nothing_are_refused_or_rejected() {
 }
 
 #[test]
+fn what_refers_to_a_rejected_row_is_rejected_too() {
+    let cluster = extended_or_skip!(TestServer::Embedded18);
+    for method in ["copy", "direct"] {
+        let database = cluster.fresh_database();
+        database.psql("CREATE EXTENSION fullbore");
+        made(&database);
+        let files = Files::new();
+        let mut rows = new_rows();
+        // Its boss is nobody; six orders are its own, and eighteen lines are theirs.
+        rows[2].1 = rows[2].1.replace("\n499,249\n", "\n499,5000\n");
+        let job = job(&files, &rows, "");
+        let args = ["load", &job, "--to", database.url(), "--method", method];
+        let output = files.fullbore(&[&args[..], &["--max-rejects", "24"]].concat());
+        assert_eq!(output.code, 4, "{}", output.stderr);
+        assert_eq!(database.psql("SELECT count(*) FROM lines"), "2");
+        files.fullbore(&["runs", "abort", "last"]);
+        let output = files.fullbore(&[&args[..], &["--max-rejects", "25"]].concat());
+        assert_eq!(output.code, 3, "{}", output.stderr);
+        assert!(output.stderr.contains("25 rejected"), "{}", output.stderr);
+        let counts = "SELECT count(*) FROM lines; SELECT count(*) FROM orders; SELECT count(*) FROM customers";
+        assert_eq!(database.psql(counts), "8982\n2994\n499");
+        assert_no_leftovers(&database);
+    }
+}
+
+#[test]
 fn what_refers_from_elsewhere_stays_an_obstacle() {
     let cluster = shared_or_skip!(TestServer::Embedded18);
     let database = cluster.fresh_database();

@@ -1,6 +1,6 @@
-//! Selects the source records that may be removed rows.
+//! Selects the source records that may be rows which were noted or removed.
 //!
-//! The server sends the removed rows in binary COPY form, the encoder writes the same form of each record,
+//! The server sends these rows in binary COPY form, the encoder writes the same form of each record,
 //! and their hashes are compared. Only columns whose stored form equals their sent form are included. A
 //! false match is harmless: the server compares again.
 
@@ -51,7 +51,7 @@ fn is_comparable(column: &TargetColumn) -> bool {
 }
 
 impl Picker {
-    /// Reads what was taken out, by the columns of these keys, or by all columns where there are none.
+    /// Reads the rows, by the columns of these keys, or by all columns where there are none.
     pub fn of(session: &mut Session, table: &Checked<'_>, keys: &[UniqueKey]) -> Result<Self> {
         let plan = table.columns();
         let is_of_keys =
@@ -119,7 +119,7 @@ impl Picker {
         &self.columns
     }
 
-    /// Which rows of a batch of these columns may be among those that were taken out.
+    /// Which rows of a batch of these columns may be among them.
     pub fn is_wanted(&self, batch: &RecordBatch) -> Result<Vec<bool>> {
         if self.columns.is_empty() {
             return Ok(vec![true; batch.num_rows()]);

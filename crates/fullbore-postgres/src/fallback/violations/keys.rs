@@ -263,7 +263,8 @@ pub fn note(session: &mut Session, table: &Checked<'_>, unique: &[UniqueKey]) ->
         noted += session
             .execute(&format!(
                 "INSERT INTO {REMOVED}
-                 SELECT {}, {SHARED_KEY}, {number}, h.ctid FROM {heap} h JOIN ({}) s ON h.ctid = s.tid",
+                 SELECT {}, {SHARED_KEY}, {number}, h.ctid
+                   FROM {heap} h JOIN (SELECT DISTINCT tid FROM ({}) t) s ON h.ctid = s.tid",
                 table.list("h."),
                 shared.join(" UNION ")
             ))

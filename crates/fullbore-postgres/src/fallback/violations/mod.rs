@@ -9,7 +9,7 @@
 //! indexes decide, as if rows had been loaded in that order. If no statement finds a violation in any table,
 //! every row is inserted in a transaction that is rolled back ([`trial`]).
 //!
-//! All of it is one transaction, which tells the ledger as well. Rows that were taken out but whose
+//! All of it is one transaction, which tells the ledger as well. Rows that were noted or removed but whose
 //! records are not found again end it: nothing is lost unseen.
 
 mod image;
@@ -24,7 +24,7 @@ use fullbore_load::plan::lineage::Says;
 use fullbore_load::plan::{Plan, TablePlan};
 use fullbore_load::sink::{Committed, Refusal, RejectsViolations, Reread, TextRows};
 use fullbore_load::sums::Sums;
-use fullbore_pgwire::{QualifiedName, Row, Session, quote_identifier};
+use fullbore_pgwire::{QualifiedName, Row, Session, quote_identifier, quote_literal};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_record::terms::{Publish, Stage};
 
@@ -178,9 +178,12 @@ impl Postgres {
             runs::check(session, ledger, (committed.len() as u64, rows))?;
         }
         // Sorting all keys is what this is about. And rows of another table that a policy hides from us
-        // are there all the same: it is an error, not a reason to refuse what refers to them.
+        // are there all the same: it is an error, not a reason to refuse what refers to them. Numbers that
+        // differ must not look the same.
         session
-            .execute("SET LOCAL work_mem = '64MB'; SET LOCAL row_security = off")
+            .execute(
+                "SET LOCAL work_mem = '64MB'; SET LOCAL row_security = off; SET LOCAL extra_float_digits = 1",
+            )
             .map_err(failed)?;
         let mut waiting = Vec::new();
         for (number, target) in self.targets().iter().enumerate() {
@@ -200,6 +203,7 @@ impl Postgres {
             let names = names.collect::<Result<_>>()?;
             waiting.push(Waiting { number, target, heaps, names, pieces });
         }
+        forget_references(session, &waiting)?;
         for pass in [Pass::Together, Pass::OneByOne] {
             if self.reject_in_a_pass(session, plan, sources, taken, pass, &waiting)? {
                 return Ok(true);
@@ -257,6 +261,27 @@ impl Postgres {
         }
         Ok(has_removed)
     }
+}
+
+/// Drops foreign keys between the new tables, which an attempt to publish has added and the next one adds again: a row
+/// that is taken out would take others with it, or could not go.
+fn forget_references(session: &mut Session, waiting: &[Waiting<'_>]) -> Result<()> {
+    let heaps = waiting.iter().flat_map(|table| &table.heaps);
+    let heaps = heaps.map(|heap| quote_literal(&heap.to_string()).map_err(failed));
+    let keys = session
+        .query(&format!(
+            "WITH heaps AS (SELECT to_regclass(name)::oid AS oid FROM unnest(ARRAY[{}]::text[]) AS of (name))
+             SELECT format('ALTER TABLE %s DROP CONSTRAINT %I', conrelid::regclass, conname) AS sql
+               FROM pg_constraint
+              WHERE contype = 'f' AND conparentid = 0
+                AND confrelid IN (SELECT oid FROM heaps) AND conrelid IN (SELECT oid FROM heaps)",
+            heaps.collect::<Result<Vec<_>>>()?.join(", ")
+        ))
+        .map_err(failed)?;
+    for key in &keys {
+        session.execute(&key.text("sql")).map_err(failed)?;
+    }
+    Ok(())
 }
 
 /// Looks through one table; what is rejected by its number among the candidates, none where nothing was to be
@@ -365,12 +390,12 @@ fn copy_candidates(
     server_check::judge_at_any_price(session, &target, rows).map(drop).map_err(failed)
 }
 
-/// Finds the records of the rows that were taken out: those that are the same in every column. Where
-/// only some of several same rows were taken out, these are the last ones.
+/// Finds the records of the rows that were noted or removed: those that are the same in every column. Where
+/// only some of several same rows were removed, these are the last ones.
 fn match_up(session: &mut Session, table: &Checked<'_>, removed: u64) -> Result<()> {
     session
         .execute(&format!(
-            "ANALYZE {REMOVED} (fullbore_heap), {CANDIDATES} (fullbore_place);
+            "ANALYZE {REMOVED} (fullbore_heap, fullbore_tid), {CANDIDATES} (fullbore_place);
              CREATE TEMP TABLE fullbore_matched ON COMMIT DROP AS
              SELECT fullbore_place, {columns}, fullbore_reason, fullbore_heap, fullbore_tid
                FROM (SELECT *, row_number() OVER (PARTITION BY fullbore_image ORDER BY fullbore_place DESC)

@@ -67,6 +67,9 @@ fn delete(session: &mut Session, table: &Checked<'_>) -> Result<()> {
     let noted = session.query(&noted).map_err(failed)?;
     let noted = noted.first().and_then(|row| row.number::<u64>("n")).unwrap_or(0);
     let mut deleted = 0;
+    if noted == 0 {
+        return Ok(());
+    }
     for (number, heap) in table.heaps.iter().enumerate() {
         let of_heap = format!(
             "DELETE FROM {heap} h USING {REMOVED} r
