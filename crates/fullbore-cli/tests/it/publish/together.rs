@@ -135,7 +135,7 @@ fn what_refers_to_a_rejected_row_is_rejected_too() {
         files.fullbore(&["runs", "abort", "last"]);
         let output = files.fullbore(&[&args[..], &["--max-rejects", "25"]].concat());
         assert_eq!(output.code, 3, "{}", output.stderr);
-        assert!(output.stderr.contains("25 rejected"), "{}", output.stderr);
+        assert!(output.stderr.contains("25 rows rejected"), "{}", output.stderr);
         let counts = "SELECT count(*) FROM lines; SELECT count(*) FROM orders; SELECT count(*) FROM customers";
         assert_eq!(database.psql(counts), "8982\n2994\n499");
         assert_no_leftovers(&database);
