@@ -37,7 +37,7 @@ def test_keys_that_are_not_unique(any_session: Connection) -> None:
         assert session.value("SELECT fullbore.shared('by_k')") == "{}"
         session.query("ROLLBACK")
         assert session.query(shared) == [["again"], ["x"]]
-        # Within a transaction the index is read once, whatever is rolled back of what changed meanwhile.
+        # A transaction reads the index once, whatever is rolled back meanwhile.
         session.query("BEGIN; SAVEPOINT a")
         assert session.query(shared) == [["again"], ["x"]]
         session.query("ROLLBACK TO a")
