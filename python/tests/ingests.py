@@ -62,6 +62,22 @@ def running(server: Server, source: object, *options: str) -> Iterator[subproces
         process.communicate()
 
 
+@contextmanager
+def transaction(server: Server, statement: str) -> Iterator[None]:
+    """One that has run a statement, and stays open."""
+    begun = f"BEGIN; {statement}"
+    program = [str(fullbore.find_command()), "psql", "--", "-qX", "-c", begun, "-f", "-"]
+    process = subprocess.Popen(
+        program, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, env=server.environment
+    )
+    is_open = "SELECT 1 FROM pg_stat_activity WHERE state = 'idle in transaction'"
+    try:
+        until(lambda: server.sql(f"{is_open} AND query = $${begun}$$") != [])
+        yield
+    finally:
+        process.communicate(b"ROLLBACK;")
+
+
 def clean(server: Server) -> Server:
     """A server without the table, and with nothing left of ones before."""
     server.sql("DROP TABLE IF EXISTS readings_batches CASCADE")

@@ -22,6 +22,7 @@ from ingests import (
     made,
     partitions,
     running,
+    transaction,
     until,
     write,
 )
@@ -380,30 +381,17 @@ def test_writers_do_not_wait_for_a_merge_that_waits_for_readers(
 ) -> None:
     made(table)
     ingest(table, folder, "--adopt")
-    reader = [str(fullbore.find_command()), "psql", "--", "-qX", "-f", "-"]
-    session = subprocess.Popen(
-        reader, stdin=subprocess.PIPE, env=table.environment, stdout=subprocess.DEVNULL
-    )
-    try:
-        with running(table, folder, "--batch-bytes", "100kB"):
-            write(folder, 0)
-            until(lambda: held(table) == expected(1))
-            assert session.stdin is not None
-            session.stdin.write(b"BEGIN; SELECT count(*) FROM readings;\n")
-            session.stdin.flush()
-            reads = "SELECT 1 FROM pg_locks WHERE relation = 'readings'::regclass AND granted"
-            until(lambda: table.sql(reads) != [])
+    with running(table, folder, "--batch-bytes", "100kB"):
+        write(folder, 0)
+        until(lambda: held(table) == expected(1))
+        with transaction(table, "SELECT count(*) FROM readings"):
             for number in range(1, 24):
                 write(folder, number)
             merging = "SELECT 1 FROM fullbore_ledger.batches WHERE state = 'merging'"
             until(lambda: table.sql(merging) != [])
             table.sql("SET statement_timeout = '20s'; UPDATE readings SET note = 'new'")
-            session.communicate(b"ROLLBACK;")
-            until(lambda: held(table) == expected(24))
-            assert table.sql("SELECT count(*) > 0 FROM readings WHERE note = 'new'") == [["t"]]
-    finally:
-        session.kill()
-        session.wait()
+        until(lambda: held(table) == expected(24))
+        assert table.sql("SELECT count(*) > 0 FROM readings WHERE note = 'new'") == [["t"]]
 
 
 def test_a_file_that_takes_the_place_of_another_is_not_put_away_unread(
@@ -411,21 +399,11 @@ def test_a_file_that_takes_the_place_of_another_is_not_put_away_unread(
 ) -> None:
     made(table)
     ingest(table, folder, "--adopt")
-    lock = "LOCK TABLE readings IN SHARE UPDATE EXCLUSIVE MODE"
-    command = [str(fullbore.find_command()), "psql", "--", "-qX", "-c", f"BEGIN; {lock}", "-f", "-"]
-    session = subprocess.Popen(
-        command, stdin=subprocess.PIPE, env=table.environment, stdout=subprocess.DEVNULL
-    )
-    granted = (
-        "SELECT mode FROM pg_locks WHERE relation = 'readings'::regclass AND granted"
-        " AND mode = 'ShareUpdateExclusiveLock'"
-    )
-    until(lambda: table.sql(granted) != [])
     with running(table, folder, "--delete"):
-        first = write(folder, 0)
-        until(lambda: table.sql("SELECT state FROM fullbore_ledger.runs") == [["finished"]])
-        write(folder, 1).rename(first)
-        session.communicate(b"ROLLBACK;")
+        with transaction(table, "LOCK TABLE readings IN SHARE UPDATE EXCLUSIVE MODE"):
+            first = write(folder, 0)
+            until(lambda: table.sql("SELECT state FROM fullbore_ledger.runs") == [["finished"]])
+            write(folder, 1).rename(first)
         until(lambda: held(table) == expected(2))
         until(lambda: not first.exists())
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use fullbore_pgwire::{QualifiedName, Session, quote_identifier, quote_literal};
+use fullbore_pgwire::{QualifiedName, Session, quote_identifier};
 use fullbore_read::error::Result;
 
 use super::keyed::Key;
@@ -142,17 +142,14 @@ pub fn adopt(
         for statement in grants::of_table(session, relation, shown)? {
             session.execute(&statement).map_err(|error| failed_while(error, &what))?;
         }
-        let owners = session
-            .query(&format!(
-                "SELECT string_agg(format('ALTER TABLE %s OWNER TO %I', made, pg_get_userbyid(relowner)), '; ') AS sql
-                   FROM pg_class, unnest(ARRAY[{}, {}]) AS made WHERE oid = {oid}",
-                quote_literal(&parent.to_string()).map_err(failed)?,
-                quote_literal(&name.to_string()).map_err(failed)?
-            ))
-            .map_err(failed)?;
-        let owners = owners.first().map(|row| row.text("sql")).unwrap_or_default();
+        // They are one where no view stands before the table.
+        for made in [&parent, name] {
+            for statement in shape::owned_alike(session, oid, made)? {
+                session.execute(&statement).map_err(|error| failed_while(error, &what))?;
+            }
+        }
         let settle = format!(
-            "{owners}; {}; INSERT INTO {ledger}.batches (target, first, last, batches, state, rows, bytes)
+            "{}; INSERT INTO {ledger}.batches (target, first, last, batches, state, rows, bytes)
              SELECT {}, 0, 0, 0, 'attached', greatest(reltuples, 0)::bigint, pg_total_relation_size(oid)
                FROM pg_class WHERE oid = {oid}",
             shape::attach(&table, &first, 0, 0),

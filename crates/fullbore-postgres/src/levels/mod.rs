@@ -148,14 +148,8 @@ fn ours(
     ledger: String,
     key: Option<Key>,
 ) -> Result<Found> {
-    if let Some([what, _]) = passed_by::found(session, &relation, false)? {
-        return Err(refuse(
-            format!(
-                "{}: {what} rows of partitions, which are loaded before they are attached",
-                relation.name
-            ),
-            "drop that first, or use fullbore load --publish append",
-        ));
+    if let Some([message, _]) = passed_by::found(session, &relation, false)? {
+        return Err(refuse(message, "drop that first, or use fullbore load --publish append"));
     }
     let Relation { name, oid, .. } = relation;
     Ok(Found::Levels(Table { name, oid, ledger, key }))

@@ -54,7 +54,7 @@ const PARAMETERS: &str = "
                   string_agg(format('%s%I=%L', namespace, option_name, option_value), ', ')) AS sql
       FROM ({parameters}) AS o HAVING count(*) > 0";
 
-/// A partition belongs to whom the table `{oid}` belongs, who can change them together, as a statement on `{name}`.
+/// What makes `{name}` belong to whom the table `{oid}` belongs.
 const BELONGS: &str = "
     SELECT format('ALTER TABLE %s OWNER TO %I', {name}, pg_get_userbyid(relowner)) AS sql
       FROM pg_class WHERE oid = {oid} AND pg_get_userbyid(relowner) <> current_user";
@@ -86,13 +86,18 @@ pub fn create(session: &mut Session, table: &Table, leaf: &QualifiedName) -> Res
     let shape = asked(session, SHAPE, table, "shape")?;
     let mut statements = vec![format!("CREATE TABLE {leaf} {shape}")];
     statements.extend(traits(session, table.oid, leaf)?);
-    let owner = [("oid", &*table.oid.to_string()), ("name", &literal(leaf)?)];
-    statements.extend(texts(session, &fill(BELONGS, &owner)).map_err(failed)?);
+    statements.extend(owned_alike(session, table.oid, leaf)?);
     let first = fill(FIRST, &[("oid", &table.oid.to_string())]);
     let parameters = fill(carry::OPTIONS, &[("oid", &first)]);
     let values = [("name", &*literal(leaf)?), ("parameters", &parameters)];
     statements.extend(texts(session, &fill(PARAMETERS, &values)).map_err(failed)?);
     Ok(statements.join("; "))
+}
+
+/// The statement, if any, that gives what this role makes to a table's owner, who can then change both together.
+pub fn owned_alike(session: &mut Session, oid: u32, made: &QualifiedName) -> Result<Vec<String>> {
+    let values = [("oid", &*oid.to_string()), ("name", &literal(made)?)];
+    texts(session, &fill(BELONGS, &values)).map_err(failed)
 }
 
 /// The statements that have a table's columns stored and sampled as another one's, given by its number.

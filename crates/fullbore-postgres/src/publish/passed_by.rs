@@ -25,7 +25,7 @@ const PUBLISHED_BY_SCHEMA: &str = "
      WHERE p.pubinsert AND n.pnnspid IN (SELECT relnamespace FROM pg_class
             WHERE oid = {oid} OR oid IN (SELECT pg_partition_ancestors({oid})))";
 
-/// What is to happen to rows of a parent, and would not, before "rows of partitions"; and of which kind it is.
+/// What is to happen to rows of a parent, and would not, as people read it; and of which kind it is.
 pub fn found(
     session: &mut Session,
     relation: &Relation,
@@ -40,12 +40,19 @@ pub fn found(
     }
     let sql = asked.join(" UNION ALL ").replace("{oid}", &relation.oid.to_string());
     let rows = session.query(&sql).map_err(refused)?;
-    Ok(rows.first().map(|row| ["what", "kind"].map(|name| row.text(name))))
+    Ok(rows.first().map(|row| {
+        let message = format!(
+            "{}: {} rows of partitions, which are loaded before they are attached",
+            relation.name,
+            row.text("what")
+        );
+        [message, row.text("kind")]
+    }))
 }
 
 /// Refuses a parent for whose rows something else is to happen, which would not.
 pub fn check(session: &mut Session, relation: &Relation, allow_publication: bool) -> Result<()> {
-    let Some([what, kind]) = found(session, relation, allow_publication)? else { return Ok(()) };
+    let Some([message, kind]) = found(session, relation, allow_publication)? else { return Ok(()) };
     let hint = match kind.as_str() {
         "security" => {
             "load as a role that bypasses it (BYPASSRLS, or the owner if it is not forced)"
@@ -56,11 +63,5 @@ pub fn check(session: &mut Session, relation: &Relation, allow_publication: bool
         }
         _ => "load with --publish append, which fires triggers for every row",
     };
-    Err(refuse(
-        format!(
-            "{}: {what} rows of partitions, which are loaded before they are attached",
-            relation.name
-        ),
-        hint,
-    ))
+    Err(refuse(message, hint))
 }

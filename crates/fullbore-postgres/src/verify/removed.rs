@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use fullbore_load::plan::Plan;
 use fullbore_load::sums::Sums;
-use fullbore_pgwire::{QualifiedName, Session};
+use fullbore_pgwire::{ConnectionError, QualifiedName, Session};
 use fullbore_read::error::Result;
 use fullbore_record::terms::Verify;
 
@@ -23,67 +23,43 @@ use crate::postgres::Postgres;
 /// The column that tells the heap of a row, in every table of `violations`.
 const HEAP: &str = "fullbore_heap";
 
-/// The sums of what is taken out of a table, by the number of the heap.
-pub struct RemovedSums {
-    formula: Formula,
-    taken: BTreeMap<usize, Sums>,
-}
-
-impl RemovedSums {
-    /// None where nothing is summed.
-    pub fn of(
-        postgres: &Postgres,
-        session: &mut Session,
-        plan: &Plan,
-        table: usize,
-        like: Option<&QualifiedName>,
-    ) -> Result<Option<Self>> {
-        let Some(like) = like.filter(|_| plan.verify == Verify::Full) else { return Ok(None) };
-        let columns = postgres.summed_columns(plan, table)?;
-        let formula = Formula::of(session, postgres.hash_kind(), &like.to_string(), &columns)?;
-        Ok(Some(Self { formula, taken: BTreeMap::new() }))
-    }
-
-    /// Rows that leave the table.
-    pub fn taken_out(&mut self, session: &mut Session, rows: &str) -> Result<()> {
-        let found = self
-            .formula
-            .ask(session, rows, Some(HEAP), Detail::Everything)
-            .map_err(|error| failed_while(error, "summing the rows that violate constraints"))?;
-        let read = |(heap, sums): (String, Sums)| {
-            let heap = heap.parse().map_err(|_| {
-                failed(fullbore_pgwire::ConnectionError::protocol(
-                    "a row that was taken out does not say where it was",
-                ))
-            })?;
-            Ok((heap, sums))
-        };
-        self.taken = found.into_iter().map(read).collect::<Result<_>>()?;
-        Ok(())
-    }
-}
-
 /// Whether rows were taken out of the table of these pieces: their sums are known by heap, not by piece.
 pub fn has_removed_rows(pieces: &[(usize, PieceProof)]) -> bool {
     pieces.iter().any(|(_, proof)| proof.removed.is_some())
 }
 
 impl Postgres {
-    /// Keeps sums in the ledger, in the transaction that is open: by piece, of which each heap has one
-    /// to stand for it.
+    /// Keeps the sums of rows that leave a table, in the transaction that is open: by piece, of which each heap has
+    /// one to stand for it. Nothing where nothing is summed. `like`: a table of the same columns.
     pub(crate) fn keep_removed(
         &self,
         session: &mut Session,
-        sums: Option<RemovedSums>,
+        plan: &Plan,
+        table: usize,
+        like: &QualifiedName,
+        rows: &str,
         pieces: &[usize],
     ) -> Result<BTreeMap<usize, Sums>> {
-        let of_heaps = sums.map(|sums| sums.taken).unwrap_or_default();
-        let of_piece = |(heap, sums): (usize, Sums)| Some((*pieces.get(heap)?, sums));
-        let of_pieces: BTreeMap<usize, Sums> = of_heaps.into_iter().filter_map(of_piece).collect();
-        if let Some(ledger) = self.ledger() {
-            for (piece, sums) in &of_pieces {
-                store::add_removed(session, ledger, *piece, sums)?;
+        let mut of_pieces = BTreeMap::new();
+        if plan.verify != Verify::Full {
+            return Ok(of_pieces);
+        }
+        let columns = self.summed_columns(plan, table)?;
+        let formula = Formula::of(session, self.hash_kind(), &like.to_string(), &columns)?;
+        let found = formula
+            .ask(session, rows, Some(HEAP), Detail::Everything)
+            .map_err(|error| failed_while(error, "summing the rows that violate constraints"))?;
+        for (heap, sums) in found {
+            let heap: usize = heap.parse().map_err(|_| {
+                failed(ConnectionError::protocol(
+                    "a row that was taken out does not say where it was",
+                ))
+            })?;
+            let Some(piece) = pieces.get(heap) else { continue };
+            if let Some(ledger) = self.ledger() {
+                store::add_removed(session, ledger, *piece, &sums)?;
             }
+            of_pieces.insert(*piece, sums);
         }
         Ok(of_pieces)
     }

@@ -4,7 +4,7 @@
 use fullbore_pgwire::{ConnectionError, QualifiedName, Session, quote_identifier, quote_literal};
 use fullbore_read::error::{Error, Result};
 
-use super::{Checked, REMOVED, SHARED_KEY};
+use super::{Checked, REMOVED, SHARED_KEY, oids};
 use crate::catalog::{self, IndexDefinition};
 use crate::direct::filled;
 use crate::error::failed;
@@ -304,16 +304,7 @@ fn built(
     table: &Checked<'_>,
     unique: &[UniqueKey],
 ) -> Result<Vec<Vec<Option<Built>>>> {
-    let names = table.heaps.iter().map(|heap| quote_literal(&heap.to_string()));
-    let names = names.collect::<Result<Vec<_>, _>>().map_err(failed)?;
-    let rows = session
-        .query(&format!(
-            "SELECT to_regclass(name)::oid AS oid FROM unnest(ARRAY[{}]::text[])
-               WITH ORDINALITY AS of (name, place) ORDER BY place",
-            names.join(", ")
-        ))
-        .map_err(failed)?;
-    let oids: Vec<u32> = rows.iter().map(|row| row.number("oid").unwrap_or_default()).collect();
+    let oids = oids(session, table.heaps).map_err(failed)?;
     let indexes = catalog::indexes_of(session, &oids).map_err(failed)?;
     let mut told = None;
     let mut all = Vec::new();

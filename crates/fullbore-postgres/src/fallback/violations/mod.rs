@@ -24,7 +24,9 @@ use fullbore_load::plan::lineage::Says;
 use fullbore_load::plan::{Plan, TablePlan};
 use fullbore_load::sink::{Committed, Refusal, RejectsViolations, Reread, TextRows};
 use fullbore_load::sums::Sums;
-use fullbore_pgwire::{QualifiedName, Row, Session, quote_identifier, quote_literal};
+use fullbore_pgwire::{
+    ConnectionError, QualifiedName, Row, Session, quote_identifier, quote_literal,
+};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_record::terms::{Publish, Stage};
 
@@ -34,7 +36,6 @@ use crate::ledger::runs;
 use crate::postgres::Postgres;
 use crate::publish::partitions;
 use crate::target::PostgresTable;
-use crate::verify::removed::RemovedSums;
 use crate::verify::statistics;
 
 /// Rows that are taken out, each with why and of which heap; those that share a key also with where they still are.
@@ -225,7 +226,6 @@ impl Postgres {
         let mut has_removed = false;
         for Waiting { number, target, heaps, names, pieces } in waiting {
             let number = *number;
-            let mut its_sums = RemovedSums::of(self, session, plan, number, heaps.first())?;
             let found = &plan.tables[number];
             let columns = found.shape.columns.iter().zip(names);
             let lasting = columns
@@ -233,27 +233,24 @@ impl Postgres {
                 .map(|(_, name)| name.clone())
                 .collect();
             let table = Checked { plan, number, target, heaps, names, lasting, others: waiting };
-            let refused =
-                reject(session, &table, sources, its_sums.as_mut(), pass).map_err(|error| {
-                    match error {
-                        Error::Destination { message, hint, kind } => Error::Destination {
-                            message: format!(
-                                "looking for rows of {} that violate constraints: {message}",
-                                target.name()
-                            ),
-                            hint,
-                            kind,
-                        },
-                        other => other,
-                    }
-                })?;
-            let Some(refused) = refused else { continue };
+            let refused = reject(session, &table, sources, pass).map_err(|error| match error {
+                Error::Destination { message, hint, kind } => Error::Destination {
+                    message: format!(
+                        "looking for rows of {} that violate constraints: {message}",
+                        target.name()
+                    ),
+                    hint,
+                    kind,
+                },
+                other => other,
+            })?;
+            let (Some(refused), Some(like)) = (refused, heaps.first()) else { continue };
             has_removed = true;
             let by_piece = sources.refuse(number, refused)?;
             if let Some(ledger) = self.ledger() {
                 crate::ledger::pieces::refuse(session, ledger, &by_piece)?;
             }
-            taken.sums.extend(self.keep_removed(session, its_sums, pieces)?);
+            taken.sums.extend(self.keep_removed(session, plan, number, like, REMOVED, pieces)?);
             taken.deleted.extend(deleted(session, heaps)?);
             for name in [REMOVED, CANDIDATES, MATCHED] {
                 session.execute(&format!("DROP TABLE {name}")).map_err(failed)?;
@@ -266,16 +263,15 @@ impl Postgres {
 /// Drops foreign keys between the new tables, which an attempt to publish has added and the next one adds again: a row
 /// that is taken out would take others with it, or could not go.
 fn forget_references(session: &mut Session, waiting: &[Waiting<'_>]) -> Result<()> {
-    let heaps = waiting.iter().flat_map(|table| &table.heaps);
-    let heaps = heaps.map(|heap| quote_literal(&heap.to_string()).map_err(failed));
+    let heaps = oids(session, waiting.iter().flat_map(|table| &table.heaps)).map_err(failed)?;
+    let heaps: Vec<String> = heaps.iter().map(ToString::to_string).collect();
     let keys = session
         .query(&format!(
-            "WITH heaps AS (SELECT to_regclass(name)::oid AS oid FROM unnest(ARRAY[{}]::text[]) AS of (name))
-             SELECT format('ALTER TABLE %s DROP CONSTRAINT %I', conrelid::regclass, conname) AS sql
-               FROM pg_constraint
+            "SELECT format('ALTER TABLE %s DROP CONSTRAINT %I', conrelid::regclass, conname) AS sql
+               FROM pg_constraint, (SELECT ARRAY[{}]::oid[] AS oids) AS heaps
               WHERE contype = 'f' AND conparentid = 0
-                AND confrelid IN (SELECT oid FROM heaps) AND conrelid IN (SELECT oid FROM heaps)",
-            heaps.collect::<Result<Vec<_>>>()?.join(", ")
+                AND confrelid = ANY (oids) AND conrelid = ANY (oids)",
+            heaps.join(", ")
         ))
         .map_err(failed)?;
     for key in &keys {
@@ -284,13 +280,26 @@ fn forget_references(session: &mut Session, waiting: &[Waiting<'_>]) -> Result<(
     Ok(())
 }
 
+/// The numbers of tables, 0 of one that is not there.
+fn oids<'t>(
+    session: &mut Session,
+    tables: impl IntoIterator<Item = &'t QualifiedName>,
+) -> std::result::Result<Vec<u32>, ConnectionError> {
+    let names = tables.into_iter().map(|table| quote_literal(&table.to_string()));
+    let rows = session.query(&format!(
+        "SELECT to_regclass(name)::oid AS oid FROM unnest(ARRAY[{}]::text[])
+           WITH ORDINALITY AS of (name, place) ORDER BY place",
+        names.collect::<std::result::Result<Vec<_>, _>>()?.join(", ")
+    ))?;
+    Ok(rows.iter().map(|row| row.number("oid").unwrap_or_default()).collect())
+}
+
 /// Looks through one table; what is rejected by its number among the candidates, none where nothing was to be
 /// taken out.
 fn reject(
     session: &mut Session,
     table: &Checked<'_>,
     sources: &mut dyn Reread,
-    mut sums: Option<&mut RemovedSums>,
     pass: Pass,
 ) -> Result<Option<Vec<Refusal>>> {
     let Some(first) = table.heaps.first() else { return Ok(None) };
@@ -340,9 +349,6 @@ fn reject(
     let most = sources.room().saturating_add(1);
     let mut refused = known_reasons(session, &reasons, most)?;
     refused.extend(order::decide(session, table, &unique, most)?);
-    if let Some(sums) = &mut sums {
-        sums.taken_out(session, REMOVED)?;
-    }
     keys::settle(session, table, &unique)?;
     Ok(Some(refused))
 }
