@@ -44,3 +44,26 @@ CREATE FUNCTION fullbore.rows_of(query text) RETURNS SETOF bytea
 
 COMMENT ON FUNCTION fullbore.rows_of(text) IS
     'rows of a query as binary COPY has them, many to a stretch: what a server that is copied from is asked for';
+
+-- An index that says of which values a partition surely has no row. Lookups by "=" leave such partitions out:
+--   CREATE INDEX ON events USING fullbore_filter (id);
+CREATE FUNCTION fullbore.filter_handler(internal) RETURNS index_am_handler
+    AS 'MODULE_PATHNAME', 'fullbore_filter_handler'
+    LANGUAGE C STRICT VOLATILE PARALLEL SAFE;
+
+CREATE ACCESS METHOD fullbore_filter TYPE INDEX HANDLER fullbore.filter_handler;
+
+COMMENT ON ACCESS METHOD fullbore_filter IS
+    'says which values a partition surely does not have, so that lookups leave it out';
+
+CREATE OPERATOR CLASS fullbore.smallint_filter DEFAULT FOR TYPE smallint USING fullbore_filter AS STORAGE smallint;
+CREATE OPERATOR CLASS fullbore.integer_filter DEFAULT FOR TYPE integer USING fullbore_filter AS STORAGE integer;
+CREATE OPERATOR CLASS fullbore.bigint_filter DEFAULT FOR TYPE bigint USING fullbore_filter AS STORAGE bigint;
+CREATE OPERATOR CLASS fullbore.text_filter DEFAULT FOR TYPE text USING fullbore_filter AS STORAGE text;
+CREATE OPERATOR CLASS fullbore.character_filter DEFAULT FOR TYPE character USING fullbore_filter AS STORAGE character;
+CREATE OPERATOR CLASS fullbore.uuid_filter DEFAULT FOR TYPE uuid USING fullbore_filter AS STORAGE uuid;
+CREATE OPERATOR CLASS fullbore.numeric_filter DEFAULT FOR TYPE numeric USING fullbore_filter AS STORAGE numeric;
+CREATE OPERATOR CLASS fullbore.date_filter DEFAULT FOR TYPE date USING fullbore_filter AS STORAGE date;
+CREATE OPERATOR CLASS fullbore.timestamp_filter DEFAULT FOR TYPE timestamp USING fullbore_filter AS STORAGE timestamp;
+CREATE OPERATOR CLASS fullbore.timestamptz_filter DEFAULT FOR TYPE timestamptz USING fullbore_filter AS STORAGE timestamptz;
+CREATE OPERATOR CLASS fullbore.bytea_filter DEFAULT FOR TYPE bytea USING fullbore_filter AS STORAGE bytea;

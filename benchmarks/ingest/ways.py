@@ -48,10 +48,12 @@ class Way:
 class Ingest(Way):
     """`fullbore ingest`."""
 
+    indexed = INDEXED
+
     def __init__(self, server: Server, options: list[str]) -> None:
         super().__init__()
         server.sql(TABLE)
-        server.sql(INDEXED)
+        server.sql(self.indexed)
         self.folder = FOLDER / "incoming"
         self.folder.mkdir(parents=True)
         command = [str(FULLBORE), "ingest", str(self.folder), "--to", server.url]
@@ -83,10 +85,11 @@ class Ingest(Way):
 
 
 class Extended(Ingest):
-    """The same, into a server that has the extension."""
+    """The same, into a server that has the extension: lookups by the random key have filters."""
 
     def __init__(self, server: Server, options: list[str]) -> None:
         server.sql("CREATE EXTENSION fullbore")
+        self.indexed = f"{INDEXED}; CREATE INDEX ON events USING fullbore_filter (id)"
         super().__init__(server, options)
 
 

@@ -5,6 +5,7 @@
  * it came, to whoever was there before.
  */
 #include "compat.h"
+#include "filter.h"
 #include "load.h"
 #include "indexes.h"
 #include "state.h"
@@ -124,4 +125,5 @@ _PG_init(void)
 	fb_state_init();
 	fb_indexes_init();
 	fb_writers_init();
+	fb_lookups_init();
 }

@@ -111,6 +111,12 @@ pub fn may_be_changed(field_type: &FieldType, following: [u8; 2], length: usize)
     }
 }
 
+/// Whether a type's parser takes nothing that [`gives_back`] refuses.
+pub fn parses_what_it_gives_back(field_type: &FieldType) -> bool {
+    use FieldType::{Date, Text, Time, Timestamp, Uuid};
+    matches!(field_type, Date | Text { .. } | Time | Timestamp | Uuid)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

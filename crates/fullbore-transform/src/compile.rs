@@ -170,6 +170,7 @@ impl Compiler {
         let coerced = simplifier.coerce(expression, &self.schema).map_err(words)?;
         let coerced = functions::rounded_casts(coerced, &self.schema).map_err(words)?;
         let simple = simplifier.simplify(coerced).map_err(words)?;
+        let simple = functions::counted_days(simple, &self.schema).map_err(words)?;
         let data_type = simple.get_type(self.schema.as_ref()).map_err(words)?;
         let mut properties = ExecutionProps::new();
         properties.query_execution_start_time = now;

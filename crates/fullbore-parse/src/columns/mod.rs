@@ -162,12 +162,17 @@ impl ColumnParser {
                 };
                 typed(values, field_type)
             }
-            FieldType::Decimal { precision, scale } => typed(
-                self.primitive::<Decimal128Type>(input, field, odd, |span| {
-                    numbers::decimal128(span, *precision, *scale)
-                }),
-                field_type,
-            ),
+            FieldType::Decimal { precision, scale } => {
+                let (precision, scale) = (*precision, *scale);
+                let parse = |span: Span<'_>| numbers::decimal128(span, precision, scale);
+                let values = match wide::LongDecimal::new(scale) {
+                    Some(kernel) => {
+                        self.wide::<Decimal128Type, _>(&kernel, input, field, odd, parse)
+                    }
+                    None => self.primitive::<Decimal128Type>(input, field, odd, parse),
+                };
+                typed(values, field_type)
+            }
             FieldType::Date => typed(
                 self.wide::<Date32Type, _>(&wide::Date, input, field, odd, |span| {
                     temporal::date(span.bytes())

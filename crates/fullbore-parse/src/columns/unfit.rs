@@ -1,7 +1,7 @@
 //! Finds values that a guessed type would change.
 
 use super::{ColumnParser, Input, Raw, RowSet};
-use crate::guess::{gives_back, may_be_changed};
+use crate::guess::{gives_back, may_be_changed, parses_what_it_gives_back};
 use crate::index::{OFFSET, SPECIAL};
 use crate::types::FieldType;
 
@@ -16,6 +16,9 @@ impl ColumnParser {
         is_parsed: bool,
         odd: &mut RowSet,
     ) {
+        if is_parsed && parses_what_it_gives_back(guess) {
+            return;
+        }
         let separators = input.rows.separators(input.index);
         let padded = input.block.padded();
         let stride = input.rows.stride;

@@ -204,6 +204,39 @@ impl Kernel for Decimal {
     }
 }
 
+/// The same where the values are of 128 bits: most of them are short.
+pub struct LongDecimal(Decimal);
+
+impl LongDecimal {
+    /// The kernel for a scale of 1 to 7; others have none.
+    pub fn new(scale: u8) -> Option<Self> {
+        Decimal::new(18, scale).map(Self)
+    }
+}
+
+impl Kernel for LongDecimal {
+    type Native = i128;
+
+    #[inline(always)]
+    unsafe fn values<L: Lanes>(&self, group: Group<L>) -> (L, L) {
+        // SAFETY: handed on.
+        unsafe { self.0.values(group) }
+    }
+
+    #[inline(always)]
+    unsafe fn store<L: Lanes>(values: L, out: *mut i128) {
+        let mut short = [0_i64; 8];
+        debug_assert!(L::LANES <= short.len());
+        // SAFETY: there is room for the lanes of the widest level; the rest is the caller's promise.
+        unsafe {
+            values.store(short.as_mut_ptr());
+            for (lane, value) in short[..L::LANES].iter().enumerate() {
+                out.add(lane).write((*value).into());
+            }
+        }
+    }
+}
+
 /// Days from 0000-03-01 to 1970-01-01 in the proleptic Gregorian calendar.
 const EPOCH: u64 = 719_468;
 

@@ -19,7 +19,7 @@ use super::dialect::{Dialect, Family};
 use super::index::Level;
 use crate::constants::BLOCK_PADDING;
 pub use copy::{Texts, append, append_with};
-pub use kernels::{Date, Decimal, Integer, Integer32, Timestamp};
+pub use kernels::{Date, Decimal, Integer, Integer32, LongDecimal, Timestamp};
 pub use lanes::Kernel;
 
 /// One field of every row of a block.

@@ -9,7 +9,7 @@ use fullbore_parse::dialect::Dialect;
 use fullbore_parse::index::{FieldIndex, Level};
 use fullbore_parse::numbers::{self, Span};
 use fullbore_parse::wide::{
-    self, Date, Decimal, Fields, Integer, Integer32, Kernel, Pending, Texts, Timestamp,
+    self, Date, Decimal, Fields, Integer, Integer32, Kernel, LongDecimal, Pending, Texts, Timestamp,
 };
 use fullbore_parse::{temporal, text};
 use proptest::prelude::*;
@@ -114,6 +114,9 @@ proptest! {
         if let Some(kernel) = Decimal::new(precision, scale) {
             compare(&kernel, &fields, |span| numbers::decimal64(span, precision, scale));
         }
+        if let Some(kernel) = LongDecimal::new(scale) {
+            compare(&kernel, &fields, |span| numbers::decimal128(span, precision + 18, scale));
+        }
     }
 
     #[test]
@@ -168,6 +171,8 @@ fn nothing_common_is_left() {
     let tenths = many(&|n| format!("-{}.{}", spread(n) / 1000, n % 10));
     for fields in [&whole, &cents, &tenths] {
         assert_eq!(compare(&money, fields, |span| numbers::decimal64(span, 15, 2)), 0);
+        let long = LongDecimal::new(2).expect("a kernel");
+        assert_eq!(compare(&long, fields, |span| numbers::decimal128(span, 38, 2)), 0);
     }
     let second = |n: i64| format!("2026-{:02}-{:02} 23:59:{:02}", 1 + n % 12, 1 + n % 28, n % 60);
     let microsecond = |n: i64| format!("{}.{:06}", second(n), spread(n) % 1_000_000);

@@ -10,8 +10,8 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use arrow_array::types::{
-    ArrowPrimitiveType, Date32Type, Float32Type, Float64Type, Time64MicrosecondType,
-    Time64NanosecondType, TimestampMicrosecondType, TimestampNanosecondType,
+    ArrowPrimitiveType, Date32Type, Decimal64Type, Decimal128Type, Float32Type, Float64Type,
+    Time64MicrosecondType, Time64NanosecondType, TimestampMicrosecondType, TimestampNanosecondType,
 };
 use arrow_array::{
     Array, ArrayRef, ListArray, PrimitiveArray, StringArray, cast::AsArray, new_null_array,
@@ -193,8 +193,35 @@ fn in_the_zone(
         Some(offset) => {
             cast_with_options(&cast_with_options(array, &offset, options)?, wanted, options)
         }
-        None => cast_with_options(array, wanted, options),
+        None => match short_decimals(array, wanted) {
+            Some(decimals) => Ok(decimals),
+            None => cast_with_options(array, wanted, options),
+        },
     }
+}
+
+/// Decimals of 128 bits rounded to others of 64 with fewer places, where all of them are short enough: a division of 64
+/// bits takes a fifth of one of 128. None where some are not, or do not fit.
+fn short_decimals(array: &ArrayRef, wanted: &DataType) -> Option<ArrayRef> {
+    let (DataType::Decimal128(_, from), DataType::Decimal64(precision, to)) =
+        (array.data_type(), wanted)
+    else {
+        return None;
+    };
+    let places = u32::try_from(from.checked_sub(*to)?).ok()?;
+    let unit = 10_i64.checked_pow(places)?;
+    let limit = 10_i64.checked_pow(u32::from(*precision))?;
+    let round = |value: i128| {
+        let value = i64::try_from(value).map_err(drop)?;
+        let (whole, rest) = (value / unit, value % unit);
+        // Half and more goes away from zero.
+        let up = i64::from(rest.unsigned_abs() >= (unit as u64).div_ceil(2) && unit > 1);
+        let rounded = if value < 0 { whole - up } else { whole + up };
+        if -limit < rounded && rounded < limit { Ok(rounded) } else { Err(()) }
+    };
+    let decimals = array.as_primitive::<Decimal128Type>();
+    let rounded = decimals.try_unary::<_, Decimal64Type, ()>(round).ok()?;
+    rounded.with_precision_and_scale(*precision, *to).ok().map(|array| Arc::new(array) as ArrayRef)
 }
 
 /// The same type, moments in UTC by their offset; `None` for types without any.
@@ -359,6 +386,27 @@ mod tests {
         assert_eq!(*found, Int32Array::from(vec![Some(15), None]));
         let bits = cast(Int32Array::from(vec![0, 1]), &DataType::Boolean).expect("exact");
         assert_eq!(*bits, BooleanArray::from(vec![false, true]));
+    }
+
+    #[test]
+    fn short_decimals_are_rounded_as_long_ones_are() {
+        let options = CastOptions { safe: false, ..CastOptions::default() };
+        let numbers = [0, 4, 5, 49, 50, 149, 150, 250, 999_949, 999_950, 12_345_678];
+        let signed = numbers.iter().flat_map(|number| [Some(*number), Some(-number), None]);
+        let long = Decimal128Array::from(signed.collect::<Vec<Option<i128>>>());
+        for (from, precision, to) in [(4, 15, 2), (2, 15, 2), (1, 7, 0), (3, 10, 2), (4, 2, 2)] {
+            let long = long.clone().with_precision_and_scale(30, from).expect("fits");
+            let long: ArrayRef = Arc::new(long);
+            let wanted = DataType::Decimal64(precision, to);
+            let short = short_decimals(&long, &wanted);
+            match cast_with_options(&long, &wanted, &options) {
+                Ok(cast) => assert_eq!(&short.expect("all fit"), &cast),
+                Err(_) => assert!(short.is_none()),
+            }
+        }
+        let long = Decimal128Array::from(vec![i128::from(i64::MAX) + 1]);
+        let long: ArrayRef = Arc::new(long.with_precision_and_scale(38, 4).expect("fits"));
+        assert!(short_decimals(&long, &DataType::Decimal64(18, 2)).is_none());
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! its operators.
 
 mod dates;
+mod days;
 mod json;
 mod pattern;
 mod whole;
@@ -15,6 +16,7 @@ use datafusion_expr::planner::ExprPlanner;
 use datafusion_functions::core::planner::CoreFunctionPlanner;
 use datafusion_functions::datetime::planner::DatetimeFunctionPlanner;
 use datafusion_functions::unicode::planner::UnicodeFunctionPlanner;
+pub use days::counted_days;
 pub use whole::rounded_casts;
 
 /// Functions of the engine that mean something else in PostgreSQL: its `to_char` reads `YYYY` for those letters.
