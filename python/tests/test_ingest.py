@@ -114,12 +114,15 @@ def test_merged_rows_need_no_further_writing(
 ) -> None:
     table.sql("CREATE EXTENSION IF NOT EXISTS pageinspect")
     table.sql("CREATE EXTENSION IF NOT EXISTS amcheck")
-    table.sql("DROP EXTENSION IF EXISTS fullbore")
+    table.sql("DROP EXTENSION IF EXISTS fullbore CASCADE")
     if way == "direct":
         if not table.sql("SELECT 1 FROM pg_available_extensions WHERE name = 'fullbore'"):
             pytest.skip("the server has no extension")
         table.sql("CREATE EXTENSION fullbore")
     made(table)
+    if way == "direct":
+        # A filter is built after the rows, and keeps no other index from being filled.
+        table.sql("CREATE INDEX filter ON readings USING fullbore_filter (key)")
     for number in range(8):
         write(folder, number)
     log = tmp_path / "log"
@@ -139,10 +142,15 @@ def test_merged_rows_need_no_further_writing(
         f" heap_page_items(get_raw_page('{name}', page::int))"
     )
     assert rows == frozen == str(expected(8)[0])
-    table.sql(
-        "SELECT bt_index_parent_check(indexrelid, true, true) FROM pg_index"
-        f" WHERE indrelid = '{name}'::regclass"
+    methods = (
+        " FROM pg_index JOIN pg_class c ON c.oid = indexrelid JOIN pg_am a ON a.oid = c.relam"
+        f" WHERE indrelid = '{name}'::regclass AND amname"
     )
+    table.sql(f"SELECT bt_index_parent_check(indexrelid, true, true) {methods} = 'btree'")
+    [[filters]] = table.sql(f"SELECT count(*) {methods} = 'fullbore_filter'")
+    assert filters == ("1" if way == "direct" else "0")
+    filled = [line for line in log.read_text().splitlines() if "_p1_" in line and "INDEXES" in line]
+    assert bool(filled) == (way == "direct"), "the other indexes are filled from the rows"
     # A domain has no binary form of its own, and takes another way.
     table.sql("DROP DOMAIN IF EXISTS words")
     table.sql("CREATE DOMAIN words AS text")

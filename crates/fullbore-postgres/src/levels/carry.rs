@@ -11,6 +11,7 @@ use fullbore_pgwire::{ConnectionError, CopyIn, QualifiedName, Session};
 use fullbore_read::error::{DestinationFailure, Error, Result};
 use fullbore_record::terms::Codec;
 
+use super::shape;
 use crate::catalog;
 use crate::direct::known::{Filled, Probe};
 use crate::direct::load::DirectLoad;
@@ -68,7 +69,8 @@ impl Way {
         let like = catalog::relation(session, like).map_err(failed)?;
         let indexes = like.map(|like| filled::of_table(session, like.oid)).transpose();
         let indexes = indexes.map_err(failed)?.unwrap_or_default();
-        let fills = !indexes.is_empty() && indexes.iter().all(|(_, reason)| reason.is_none());
+        let mut early = indexes.iter().filter(|(index, _)| !shape::is_late(index)).peekable();
+        let fills = early.peek().is_some() && early.all(|(_, reason)| reason.is_none());
         Ok(Self::Direct { fills })
     }
 }

@@ -4,7 +4,7 @@ use fullbore_pgwire::{QualifiedName, Session, quote_identifier, quote_literal};
 use fullbore_read::error::Result;
 
 use super::{CHECK, COLUMN, Table};
-use crate::catalog;
+use crate::catalog::{self, IndexDefinition};
 use crate::error::failed;
 use crate::naming::suffixed;
 use crate::publish::indexes;
@@ -121,20 +121,27 @@ pub fn columns(session: &mut Session, table: &Table) -> Result<String> {
     asked(session, COLUMNS, table, "columns")
 }
 
-/// The statements that build the indexes of a partition, but those that our column is in.
+/// The statements that build the indexes of a partition, but those that come late.
 pub fn indexes(session: &mut Session, table: &Table, leaf: &QualifiedName) -> Result<Vec<String>> {
-    let mut statements = some_indexes(session, table.oid, &table.name, leaf, |has_ours| !has_ours)?;
+    let mut statements =
+        some_indexes(session, table.oid, &table.name, leaf, |index| !is_late(index))?;
     statements.extend(table.key.as_ref().map(|key| key.index(leaf)));
     Ok(statements)
 }
 
-/// The statements that build the others, once it was [bound].
+/// Whether an index is built once a partition has its rows and is [bound]: our column is in it, or it is a filter, which
+/// the extension does not fill from rows as they pass.
+pub fn is_late(index: &IndexDefinition) -> bool {
+    index.tail.contains(COLUMN) || index.tail.starts_with("USING fullbore_filter ")
+}
+
+/// The statements that build the others.
 pub fn late_indexes(
     session: &mut Session,
     table: &Table,
     leaf: &QualifiedName,
 ) -> Result<Vec<String>> {
-    some_indexes(session, table.oid, &table.name, leaf, |has_ours| has_ours)
+    some_indexes(session, table.oid, &table.name, leaf, is_late)
 }
 
 /// The statements that build a table's indexes, given by its number, on another one; `name` is what errors call it. Unique
@@ -148,18 +155,18 @@ pub fn index_statements(
     some_indexes(session, oid, name, other, |_| true)
 }
 
-/// Those of them that are wanted, told whether our column is in them.
+/// Those of them that are wanted.
 fn some_indexes(
     session: &mut Session,
     oid: u32,
     name: &QualifiedName,
     other: &QualifiedName,
-    is_wanted: impl Fn(bool) -> bool,
+    is_wanted: impl Fn(&IndexDefinition) -> bool,
 ) -> Result<Vec<String>> {
     let wanted = catalog::indexes(session, oid).map_err(failed)?;
     let jobs = wanted
         .iter()
-        .filter(|index| !index.is_unique && is_wanted(index.tail.contains(COLUMN)))
+        .filter(|index| !index.is_unique && is_wanted(index))
         .map(|index| indexes::job(index, other, name));
     Ok(jobs.collect::<Result<Vec<_>>>()?.into_iter().flat_map(|job| job.statements).collect())
 }
