@@ -91,11 +91,15 @@ static bool
 is_before(int cache, Oid index, Snapshot snapshot)
 {
 	HeapTuple	row = SearchSysCache1(cache, ObjectIdGetDatum(index));
+	TransactionId writer;
 	bool		is_before;
 
 	if (!HeapTupleIsValid(row))
 		return false;
-	is_before = !XidInMVCCSnapshot(HeapTupleHeaderGetXmin(row->t_data), snapshot);
+	writer = HeapTupleHeaderGetXmin(row->t_data);
+	/* A snapshot does not name its own transaction, which may have built it later. */
+	is_before = !TransactionIdIsCurrentTransactionId(writer)
+		&& !XidInMVCCSnapshot(writer, snapshot);
 	ReleaseSysCache(row);
 	return is_before;
 }
