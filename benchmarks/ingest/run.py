@@ -218,6 +218,8 @@ def written(out: Path) -> None:
             (float(at), statistics.median(seconds[at : at + step]))
             for at in range(0, len(seconds) - step + 1, step)
         ]
+    if not lines:
+        return
     page.show((head, lines))
     sections = [
         ("Until a batch is seen", page.curves(curves, "batches", "seconds")),

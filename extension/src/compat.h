@@ -166,6 +166,13 @@ FbRelationPath(Relation rel, char *path)
 #define FbPageForWrite(page) ((char *) (page))
 #endif
 
+/* Whether an Append's plans are chosen at run time: 18 keeps what it needs for that elsewhere. */
+#if PG_VERSION_NUM >= 180000
+#define FbIsPruned(append) ((append)->part_prune_index >= 0)
+#else
+#define FbIsPruned(append) ((append)->part_prune_info != NULL)
+#endif
+
 /* 17 can leave the fsync to the next checkpoint. */
 #if PG_VERSION_NUM >= 170000
 #define FB_HAVE_REGISTERSYNC 1

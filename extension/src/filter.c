@@ -52,6 +52,7 @@ typedef struct PageEnd
 	uint32		magic;
 	uint32		version;
 	uint32		pages;			/* of the index */
+	BlockNumber block;
 } PageEnd;
 
 typedef struct Building
@@ -143,13 +144,13 @@ set(uint8 *bits, uint64 hash)
 }
 
 static void
-init_page(Page page, uint32 pages)
+init_page(Page page, uint32 pages, BlockNumber block)
 {
 	PageInit(page, BLCKSZ, sizeof(PageEnd));
 	/* What is between them would be taken as empty. */
 	((PageHeader) page)->pd_lower = ((PageHeader) page)->pd_upper;
 	*(PageEnd *) PageGetSpecialPointer(page) =
-		(PageEnd) {.magic = MAGIC,.version = VERSION,.pages = pages};
+		(PageEnd) {.magic = MAGIC,.version = VERSION,.pages = pages,.block = block};
 }
 
 /* The bits of a page of an index that has so many. */
@@ -157,11 +158,14 @@ static uint8 *
 bits_of(Relation index, Buffer buffer, uint32 pages)
 {
 	Page		page = BufferGetPage(buffer);
+	PageEnd    *end = NULL;
 
-	if (PageIsNew(page) || PageGetSpecialSize(page) != MAXALIGN(sizeof(PageEnd))
-		|| ((PageEnd *) PageGetSpecialPointer(page))->magic != MAGIC
-		|| ((PageEnd *) PageGetSpecialPointer(page))->version != VERSION
-		|| ((PageEnd *) PageGetSpecialPointer(page))->pages != pages)
+	/* What is between lower and upper is cleared when it is logged. */
+	if (!PageIsNew(page) && PageGetSpecialSize(page) == MAXALIGN(sizeof(PageEnd))
+		&& ((PageHeader) page)->pd_lower == ((PageHeader) page)->pd_upper)
+		end = (PageEnd *) PageGetSpecialPointer(page);
+	if (end == NULL || end->magic != MAGIC || end->version != VERSION || end->pages != pages
+		|| end->block != BufferGetBlockNumber(buffer))
 		ereport(ERROR,
 				(errcode(ERRCODE_INDEX_CORRUPTED),
 				 errmsg("index \"%s\" is damaged at block %u", RelationGetRelationName(index),
@@ -218,7 +222,7 @@ write_pages(Building *building, ForkNumber fork)
 		CHECK_FOR_INTERRUPTS();
 		LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
 		START_CRIT_SECTION();
-		init_page(BufferGetPage(buffer), building->pages);
+		init_page(BufferGetPage(buffer), building->pages, block);
 		memcpy(PageGetContents(BufferGetPage(buffer)),
 			   building->bits + (Size) block * PAGE_BYTES, PAGE_BYTES);
 		MarkBufferDirty(buffer);

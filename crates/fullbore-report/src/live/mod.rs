@@ -2,7 +2,7 @@
 //!
 //! It reads only the run's record as it is written, so viewers do not affect the threads of a load. It has
 //! one thread with its own runtime. A token protects the page ([`gate`]); the number of viewers, and the
-//! wait for viewers that do not read, are bounded ([`serve`]). [`plain`] has figures of a process without a run of its own.
+//! wait for viewers that do not read, are bounded ([`connections`]). [`plain`] has figures of a process without a run of its own.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), fullbore_report::live::Error> {
@@ -15,6 +15,7 @@
 //! ```
 
 mod address;
+mod connections;
 mod gate;
 mod metrics;
 mod picture;
@@ -36,10 +37,11 @@ use tokio::sync::watch;
 
 use address::Place;
 pub use address::is_loopback;
+use connections::Limits;
 use gate::Token;
 pub use metrics::MetricsText;
 pub use plain::{Figured, Plain};
-use serve::{Limits, Server};
+use serve::Server;
 
 /// Why there is no live page.
 #[derive(Debug, thiserror::Error)]

@@ -1,11 +1,10 @@
 //! Figures and health of a process that runs without end, as plain text.
 //!
-//! There is no token: these are counts, and nothing else.
+//! There is no token: these are counts, and nothing else. What scrapes them may know this machine by any name.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
@@ -15,10 +14,8 @@ use axum::routing::get;
 use tokio::sync::watch;
 
 use super::address::Place;
+use super::connections::{self, Limits};
 use super::{Error, listening};
-
-/// How long requests that are being answered are waited for in the end.
-const FAREWELL: Duration = Duration::from_secs(2);
 
 /// What is said at `/metrics` and `/health`.
 pub trait Figured: Send + Sync + 'static {
@@ -38,6 +35,14 @@ pub struct Plain {
 impl Plain {
     /// Serves at an address of this machine.
     pub fn start(listen: &str, figured: Arc<dyn Figured>) -> Result<Self, Error> {
+        Self::start_within(listen, figured, Limits::default())
+    }
+
+    pub(super) fn start_within(
+        listen: &str,
+        figured: Arc<dyn Figured>,
+        limits: Limits,
+    ) -> Result<Self, Error> {
         let place = Place::of(listen)?;
         let (runtime, listener, bound) = listening(&place, listen)?;
         let router = Router::new()
@@ -45,20 +50,7 @@ impl Plain {
             .route("/health", get(health))
             .with_state(figured);
         let (stop, stopped) = watch::channel(false);
-        let is_stopped = |mut stopped: watch::Receiver<bool>| async move {
-            let _ = stopped.wait_for(|is_stopped| *is_stopped).await;
-        };
-        let (until, end) = (is_stopped(stopped.clone()), is_stopped(stopped));
-        let serve = async move {
-            let served = axum::serve(listener, router).with_graceful_shutdown(until);
-            tokio::select! {
-                served = served.into_future() => if let Err(error) = served {
-                    tracing::warn!(%error, "figures are not served any more");
-                },
-                // A client that never ends its request is not waited for.
-                () = async { end.await; tokio::time::sleep(FAREWELL).await } => {}
-            }
-        };
+        let serve = connections::answer(listener, limits, stopped, move |_| router.clone());
         let thread = std::thread::Builder::new()
             .name("figures".into())
             .spawn(move || runtime.block_on(serve))

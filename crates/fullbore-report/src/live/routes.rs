@@ -14,8 +14,8 @@ use futures_util::stream::{Stream, unfold};
 use tokio::sync::watch;
 
 use super::address::Place;
+use super::connections::Pace;
 use super::gate::{Token, guard};
-use super::serve::Pace;
 use super::{metrics, picture};
 use crate::page::Page;
 

@@ -4,14 +4,15 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use fullbore_record::{Entry, Event, TableTotals};
 
-use super::Live;
-use super::serve::Limits;
+use super::connections::Limits;
+use super::{Figured, Live, Plain};
 
 /// What a wait for something that must come may take at most; it is not waited for otherwise.
 const AT_MOST: Duration = Duration::from_secs(30);
@@ -320,4 +321,46 @@ fn the_figures_are_the_records() {
         assert!(figures.lines().any(|found| found == line), "{line}: {figures}");
     }
     live.finish();
+}
+
+/// Figures that never change.
+struct Fixed;
+
+impl Figured for Fixed {
+    fn metrics(&self) -> String {
+        "fullbore_rows 7\n".into()
+    }
+
+    fn is_failing(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn figures_without_end_wait_for_nobody() {
+    let limits = Limits {
+        patience: Duration::from_millis(500),
+        connections: 2,
+        farewell: AT_MOST,
+        ..quick()
+    };
+    let plain = Plain::start_within("127.0.0.1", Arc::new(Fixed), limits).expect("served");
+    // Who asks for nothing takes all places, for a while.
+    let connect = || {
+        let stream = TcpStream::connect(plain.address()).expect("connected");
+        stream.set_read_timeout(Some(AT_MOST)).expect("a limit");
+        stream
+    };
+    let silent = [connect(), connect()];
+    for (path, expected) in [("/metrics", "fullbore_rows 7\n"), ("/health", "ok\n")] {
+        let mut stream = connect();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: scraped.example\r\n\r\n").expect("asked");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("answered");
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with(expected), "{answer}");
+    }
+    for mut stream in silent {
+        assert_eq!(stream.read(&mut [0]).expect("closed"), 0);
+    }
+    plain.finish();
 }

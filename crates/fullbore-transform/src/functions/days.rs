@@ -26,9 +26,11 @@ pub fn counted_days(expression: Expr, schema: &DFSchema) -> Result<Expr> {
             (Operator::Minus, Some(days)) => days.checked_neg(),
             _ => None,
         };
-        let Some(days) =
-            days.filter(|_| left.get_type(schema).is_ok_and(|of| of == DataType::Date32))
-        else {
+        // Of constants the engine says at once that they can't be added.
+        let is_dates = || {
+            left.any_column_refs() && left.get_type(schema).is_ok_and(|of| of == DataType::Date32)
+        };
+        let Some(days) = days.filter(|_| is_dates()) else {
             return Ok(Transformed::no(part));
         };
         let function = Arc::new(ScalarUDF::from(AddDays::new(days)));
@@ -123,6 +125,7 @@ mod tests {
         ] {
             assert_eq!(evaluated(sql, &days).expect(sql), expected, "{sql}");
         }
+        assert!(evaluated("date '2024-01-01' + interval '100000000 days'", &[]).is_err());
         for beyond in [i32::MAX, i32::MIN] {
             for sql in ["d + interval '5 days'", "d - interval '5 days'"] {
                 assert!(evaluated(sql, &[Some(beyond)]).is_err(), "{sql} of {beyond}");
