@@ -38,6 +38,10 @@ def upsert(setting: Setting) -> Iterator[Case]:
     ways = [
         Way("fullbore upsert", lambda: base.checked(lambda: _ours(server, data))),
         Way(
+            "fullbore upsert, four sessions",
+            lambda: base.checked(lambda: _ours(server, data, "--streams", "4")),
+        ),
+        Way(
             "fullbore upsert, one transaction",
             lambda: base.checked(lambda: _ours(server, data, "--atomic")),
         ),

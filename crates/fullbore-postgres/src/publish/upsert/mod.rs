@@ -246,6 +246,7 @@ impl Work<'_> {
             round = self.begin_round(&mut session, ledger, round.number + 1)?;
         }
         let open: Vec<Part> = round.parts.iter().filter(|part| !part.is_done).copied().collect();
+        let open = far_apart(&open, self.plan.streams);
         let merged = self.postgres.share_out(self.plan.streams, open, |session, part| {
             self.merge_part(session, ledger, round.number, part)
         });
@@ -416,6 +417,14 @@ impl Work<'_> {
     }
 }
 
+/// Parts in an order in which sessions that take one after another work far from each other. A page of the target's
+/// visibility map is of 32,000 pages that follow each other: it is locked while a change of one of them is logged.
+fn far_apart(parts: &[Part], sessions: usize) -> Vec<Part> {
+    let stretch = parts.len().div_ceil(sessions.max(1));
+    let at = |first: usize| parts.iter().skip(first).step_by(stretch.max(1)).copied();
+    (0..stretch).flat_map(at).collect()
+}
+
 /// An error that ends a merge of which parts are done: the run is kept, whatever it was.
 fn with_what_stays(error: Error) -> Error {
     use DestinationFailure::{Constraint, Data};
@@ -429,5 +438,27 @@ fn with_what_stays(error: Error) -> Error {
             kind: DestinationFailure::Other,
         },
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_begin_far_from_each_other() {
+        let part = |number| Part { number, first: 0, end: 0, is_done: false };
+        for (parts, sessions, expected) in [
+            (0, 2, vec![]),
+            (1, 4, vec![0]),
+            (6, 2, vec![0, 3, 1, 4, 2, 5]),
+            (7, 3, vec![0, 3, 6, 1, 4, 2, 5]),
+            (3, 0, vec![0, 1, 2]),
+        ] {
+            let parts: Vec<Part> = (0..parts).map(part).collect();
+            let numbers: Vec<_> =
+                far_apart(&parts, sessions).iter().map(|part| part.number).collect();
+            assert_eq!(numbers, expected);
+        }
     }
 }
