@@ -18,12 +18,10 @@
 #include "utils/syscache.h"
 #include "utils/typcache.h"
 
-bool
-fb_is_equality(Oid type, Oid family, int strategy)
+Oid
+fb_own_family(Oid type)
 {
-	/* Families of others may think more values equal than the hash does. */
-	return strategy == BTEqualStrategyNumber && OidIsValid(family)
-		&& lookup_type_cache(type, TYPECACHE_BTREE_OPFAMILY)->btree_opf == family;
+	return lookup_type_cache(type, TYPECACHE_BTREE_OPFAMILY)->btree_opf;
 }
 
 static bool
@@ -59,12 +57,12 @@ is_denied(Relation filter, const FbEquality *wanted)
 
 	if (form->indkey.values[0] != wanted->column)
 		return false;
-	if (wanted->right != own && !(is_integer(wanted->right) && is_integer(own)))
+	if (wanted->type != own && !(is_integer(wanted->type) && is_integer(own)))
 		return false;
 	if (OidIsValid(filter->rd_indcollation[0])
 		&& filter->rd_indcollation[0] != wanted->collation)
 		return false;
-	return !fb_filter_may_have(filter, wanted->right, wanted->value);
+	return !fb_filter_may_have(filter, wanted->type, wanted->value);
 }
 
 /* Whether an index may be one of ours: it is asked once it is open. */

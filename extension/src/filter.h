@@ -16,18 +16,17 @@ extern bool fb_is_filter(Relation index);
 /* May a row with this value be there? The value is of the type that the index is declared for. */
 extern bool fb_filter_may_have(Relation index, Oid type, Datum value);
 
-/* What rows must have: a column equals a value, by an operator for such types. */
+/* What rows must have: a column equals a value of a type, as the column's own order means it. */
 typedef struct FbEquality
 {
 	AttrNumber	column;
-	Oid			left;
-	Oid			right;
+	Oid			type;
 	Oid			collation;
 	Datum		value;
 } FbEquality;
 
-/* Whether a number is that of "=" in the family, and it is the one that a type is ordered by. */
-extern bool fb_is_equality(Oid type, Oid family, int strategy);
+/* The family that a type is ordered by: those of others may think more values equal than a hash does. */
+extern Oid fb_own_family(Oid type);
 
 /* Whether filters of a table deny that a snapshot sees a row for which all of these hold. */
 extern bool fb_has_none(Relation heap, const FbEquality *wanted, int count, Snapshot snapshot);

@@ -35,12 +35,13 @@ has_none(ScanState *state, Relation index, ScanKey keys, int count)
 		AttrNumber	heap_column = index->rd_index->indkey.values[column];
 
 		if (key->sk_flags != 0 || heap_column == 0
-			|| !fb_is_equality(own, index->rd_opfamily[column], key->sk_strategy))
+			|| key->sk_strategy != BTEqualStrategyNumber
+			|| index->rd_opfamily[column] != fb_own_family(own))
 			continue;
 		wanted[known++] = (FbEquality)
 		{
-			.column = heap_column,.left = own,
-				.right = OidIsValid(key->sk_subtype) ? key->sk_subtype : own,
+			.column = heap_column,
+				.type = OidIsValid(key->sk_subtype) ? key->sk_subtype : own,
 				.collation = key->sk_collation,.value = key->sk_argument
 		};
 	}

@@ -10,6 +10,7 @@
 #include "filter.h"
 
 #include "access/parallel.h"
+#include "access/stratnum.h"
 #include "access/table.h"
 #include "executor/executor.h"
 #include "nodes/nodeFuncs.h"
@@ -18,7 +19,6 @@
 #include "parser/parsetree.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
-#include "utils/typcache.h"
 
 /* More conditions of one scan than these are not looked at. */
 #define CONDITIONS_MAX 8
@@ -37,8 +37,6 @@ typedef struct Leaving
 	/* Values of expressions: scans of one Append ask for the same. */
 	Computed	computed[CONDITIONS_MAX];
 	int			count;
-	/* The Append of which some were left out, as it was. */
-	Plan	   *whole;
 } Leaving;
 
 /*
@@ -115,18 +113,16 @@ static bool
 is_wanted(Leaving *leaving, Scan *scan, Node *condition, FbEquality *wanted)
 {
 	OpExpr	   *comparison = (OpExpr *) condition;
-	Oid			family;
+	Oid			left;
 
 	if (!IsA(condition, OpExpr) || list_length(comparison->args) != 2)
 		return false;
 	wanted->column = column_of(scan, linitial(comparison->args));
 	if (wanted->column == 0)
 		return false;
-	op_input_types(comparison->opno, &wanted->left, &wanted->right);
+	op_input_types(comparison->opno, &left, &wanted->type);
 	wanted->collation = comparison->inputcollid;
-	family = lookup_type_cache(wanted->left, TYPECACHE_BTREE_OPFAMILY)->btree_opf;
-	return OidIsValid(family)
-		&& fb_is_equality(wanted->left, family, get_op_opfamily_strategy(comparison->opno, family))
+	return get_op_opfamily_strategy(comparison->opno, fb_own_family(left)) == BTEqualStrategyNumber
 		&& compute(leaving, lsecond(comparison->args), &wanted->value);
 }
 
@@ -157,7 +153,7 @@ is_denied(Leaving *leaving, Plan *plan)
 	return is_denied;
 }
 
-/* Those of an Append's plans that may find a row, at least one. The same list if these are all. */
+/* Those of an Append's plans that may find a row, at least one. */
 static List *
 remaining(Leaving *leaving, List *plans)
 {
@@ -169,109 +165,92 @@ remaining(Leaving *leaving, List *plans)
 		if (!is_denied(leaving, lfirst(cell)))
 			kept = lappend(kept, lfirst(cell));
 	}
-	if (kept == NIL)
-		kept = list_make1(linitial(plans));
-	return list_length(kept) < list_length(plans) ? kept : plans;
+	return kept != NIL ? kept : list_make1(linitial(plans));
 }
 
-static Plan *
-copy(Plan *plan, Size size)
+/* Where an Append of either kind has its plans; NULL in others, and where these are chosen later. */
+static List **
+plans_of(Plan *plan)
 {
-	return memcpy(palloc(size), plan, size);
+	if (IsA(plan, Append) && !FbIsPruned((Append *) plan))
+		return &((Append *) plan)->appendplans;
+	if (IsA(plan, MergeAppend) && !FbIsPruned((MergeAppend *) plan))
+		return &((MergeAppend *) plan)->mergeplans;
+	return NULL;
 }
 
-/* A plan above an Append, with what is left of it; the same one where nothing is left out. */
-static Plan *
-without_denied(Leaving *leaving, Plan *plan)
+/* The size of a node that an Append can be below of, or of the Append. */
+static Size
+size_of(Plan *plan)
 {
-	Size		size;
-	Plan	   *below;
-
 	switch (nodeTag(plan))
 	{
-		case T_Append:
-			{
-				Append	   *append = (Append *) plan;
-				List	   *kept = append->appendplans;
-
-				if (!FbIsPruned(append))
-					kept = remaining(leaving, append->appendplans);
-				if (kept == append->appendplans)
-					return plan;
-				leaving->whole = plan;
-				append = (Append *) copy(plan, sizeof(Append));
-				append->appendplans = kept;
-				append->first_partial_plan = list_length(kept);
-				return &append->plan;
-			}
-		case T_MergeAppend:
-			{
-				MergeAppend *append = (MergeAppend *) plan;
-				List	   *kept = append->mergeplans;
-
-				if (!FbIsPruned(append))
-					kept = remaining(leaving, append->mergeplans);
-				if (kept == append->mergeplans)
-					return plan;
-				leaving->whole = plan;
-				append = (MergeAppend *) copy(plan, sizeof(MergeAppend));
-				append->mergeplans = kept;
-				return &append->plan;
-			}
 		case T_Limit:
-			size = sizeof(Limit);
-			break;
+			return sizeof(Limit);
 		case T_Sort:
-			size = sizeof(Sort);
-			break;
+			return sizeof(Sort);
 		case T_Agg:
-			size = sizeof(Agg);
-			break;
+			return sizeof(Agg);
+		case T_Append:
+			return sizeof(Append);
 		default:
-			return plan;
+			return sizeof(MergeAppend);
 	}
-	below = without_denied(leaving, plan->lefttree);
-	if (below == plan->lefttree)
-		return plan;
-	plan = copy(plan, size);
-	plan->lefttree = below;
-	return plan;
+}
+
+/* The same statement, where the Append has these plans instead. */
+static PlannedStmt *
+with_plans(PlannedStmt *whole, Plan *append, List *plans)
+{
+	PlannedStmt *statement = memcpy(palloc(sizeof(PlannedStmt)), whole, sizeof(PlannedStmt));
+	Plan	  **place = &statement->planTree;
+
+	for (bool is_last = false; !is_last; place = &(*place)->lefttree)
+	{
+		is_last = *place == append;
+		*place = memcpy(palloc(size_of(*place)), *place, size_of(*place));
+		if (is_last)
+			*plans_of(*place) = plans;
+	}
+	return statement;
 }
 
 bool
 fb_leave_out(QueryDesc *query, FbLeftOut *left)
 {
 	Leaving		leaving = {.query = query};
-	Plan	   *top = query->plannedstmt->planTree;
-	Plan	   *below = top;
+	Plan	   *append = query->plannedstmt->planTree;
+	List	  **plans;
+	List	   *kept;
+	bool		is_less;
+	MemoryContext memory;
 	MemoryContext before;
 
 	/* Workers would be given the whole plan. */
 	if (query->operation != CMD_SELECT || query->plannedstmt->parallelModeNeeded
 		|| IsParallelWorker())
 		return false;
-	while (IsA(below, Limit) || IsA(below, Sort) || IsA(below, Agg))
-		below = below->lefttree;
-	if (!IsA(below, Append) && !IsA(below, MergeAppend))
+	while (IsA(append, Limit) || IsA(append, Sort) || IsA(append, Agg))
+		append = append->lefttree;
+	plans = plans_of(append);
+	if (plans == NULL)
 		return false;
-	left->memory = AllocSetContextCreate(CurrentMemoryContext, "fullbore lookup",
-										 ALLOCSET_SMALL_SIZES);
-	before = MemoryContextSwitchTo(left->memory);
+	memory = AllocSetContextCreate(CurrentMemoryContext, "fullbore lookup",
+								   ALLOCSET_SMALL_SIZES);
+	before = MemoryContextSwitchTo(memory);
 	leaving.context = CreateStandaloneExprContext();
 	leaving.context->ecxt_param_list_info = query->params;
-	top = without_denied(&leaving, top);
-	left->whole = leaving.whole;
-	left->statement = query->plannedstmt;
-	if (leaving.whole != NULL)
+	kept = remaining(&leaving, *plans);
+	is_less = list_length(kept) < list_length(*plans);
+	if (is_less)
 	{
-		query->plannedstmt = memcpy(palloc(sizeof(PlannedStmt)), query->plannedstmt,
-									sizeof(PlannedStmt));
-		query->plannedstmt->planTree = top;
+		*left = (FbLeftOut) {query->plannedstmt, append, memory};
+		query->plannedstmt = with_plans(query->plannedstmt, append, kept);
 	}
 	MemoryContextSwitchTo(before);
-	if (leaving.whole == NULL)
-		MemoryContextDelete(left->memory);
-	return leaving.whole != NULL;
+	if (!is_less)
+		MemoryContextDelete(memory);
+	return is_less;
 }
 
 void

@@ -1,7 +1,7 @@
 //! Connections of clients of whom nothing is known: so many at a time, one request each, and none waits for ever.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::Router;
@@ -116,27 +116,17 @@ pub struct Pace {
     /// When it was given something that it has not taken yet, in milliseconds from `began`; none while it
     /// waits for us.
     waiting_since: AtomicU64,
-    is_stream: AtomicBool,
 }
 
 const WAITS_FOR_US: u64 = u64::MAX;
 
 impl Default for Pace {
     fn default() -> Self {
-        Self {
-            began: Instant::now(),
-            waiting_since: AtomicU64::new(0),
-            is_stream: AtomicBool::new(false),
-        }
+        Self { began: Instant::now(), waiting_since: AtomicU64::new(0) }
     }
 }
 
 impl Pace {
-    pub fn begin_stream(&self) {
-        self.is_stream.store(true, Ordering::Relaxed);
-        self.waits_for_us();
-    }
-
     pub fn waits_for_us(&self) {
         self.waiting_since.store(WAITS_FOR_US, Ordering::Relaxed);
     }

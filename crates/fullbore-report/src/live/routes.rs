@@ -75,7 +75,7 @@ async fn events(
     shared.draw();
     let mut newest = shared.newest.subscribe();
     newest.mark_changed();
-    pace.begin_stream();
+    pace.waits_for_us();
     let stream = unfold(Some((newest, None)), move |state| {
         let pace = pace.clone();
         async move {
