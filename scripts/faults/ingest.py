@@ -24,10 +24,9 @@ from pathlib import Path
 from random import Random
 
 from disks import SmallDisk
-from places import Failed, Missing, Wrong, environment
+from places import FULLBORE, Failed, Missing, Wrong, environment
 from server import DATABASE, Server, folder_for_servers
 
-COMMAND = Path(sys.executable).parent / "fullbore"
 ROWS = 3000
 NOTE = "x" * 32
 KINDS = ("kill", "interrupt", "terminate", "restart", "full")
@@ -86,7 +85,7 @@ class Trial:
 
     def start(self, *more: str, once: bool = False) -> subprocess.Popen[str]:
         what = self.pipe if self.source == "pipe" else self.incoming
-        command = [str(COMMAND), "ingest", str(what), "--to", self.server.url]
+        command = [str(FULLBORE), "ingest", str(what), "--to", self.server.url]
         command += ["--table", "readings", "--adopt", "--settle", "0s", "--every", "100ms"]
         command += ["--batch-bytes", "100kB", "--partitions", "2", "--order-by", "key"]
         command += ["--format", "csv", "--header", "none", "--quiet", *more]
