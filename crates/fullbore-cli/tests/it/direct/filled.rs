@@ -4,7 +4,7 @@ use fullbore_testing::{TestServer, extended_or_skip, extension, skip, start_or_s
 
 use super::{SERVERS, fresh, loads};
 use crate::common::refused::forget_rejects;
-use crate::common::sound::assert_sound;
+use crate::common::sound::{assert_sound, assert_sound_but};
 use crate::common::{Files, assert_no_leftovers, assert_same};
 
 const COLUMNS: &str = "k bigint, n integer, v text COLLATE \"C\"";
@@ -191,7 +191,8 @@ fn rows_that_share_a_key_are_taken_out_of_filled_indexes() {
                 database.psql("SELECT count(*) FROM pg_index WHERE NOT indisvalid OR indcheckxmin"),
                 "0"
             );
-            assert_sound(&database, "ours");
+            // A page that a row was deleted from is not frozen.
+            assert_sound_but(&database, "ours", |_, _| twice.len() as u64);
             database.psql(
                 "DO $$ BEGIN
                      INSERT INTO ours SELECT * FROM plain WHERE k = 0 AND n = 0;

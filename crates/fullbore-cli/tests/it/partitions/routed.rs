@@ -6,7 +6,7 @@ use crate::common::codes::{FAILED, REFUSED, STOPPED};
 use crate::common::held::end_of;
 use crate::common::moments::{Gate, Moment, assert_loaded};
 use crate::common::parted::SERVERS;
-use crate::common::sound::assert_sound;
+use crate::common::sound::assert_sound_but;
 use crate::common::ways::prepared;
 use crate::common::{Files, assert_no_leftovers};
 
@@ -154,7 +154,12 @@ fn empty_partitions_are_loaded_directly() {
             let output = files.load(&database, &file, "ours", &more);
             assert_loaded(&output);
             assert_eq!(differing(&database, "k, day, at, code, n, u, b"), "0");
-            assert_sound(&database, "ours");
+            // The server inserts the rows that only it finds a partition for: all of a default one,
+            // and a few of the others.
+            assert_sound_but(&database, "ours", |leaf, pages| match leaf.ends_with('d') {
+                true => pages,
+                false => 2,
+            });
             assert_no_leftovers(&database);
             // There are rows now.
             let refused = files.load(&database, &file, "ours", &more);
